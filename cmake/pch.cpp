@@ -1,0 +1,1 @@
+// Only here so that the shared precompiled header belongs to a target.

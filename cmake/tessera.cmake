@@ -1,0 +1,96 @@
+# The build in three functions: a folder is a library, its *_test.cpp are one test program.
+
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(absl REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(GTest REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(CURL REQUIRED)
+
+add_library(tessera_flags INTERFACE)
+target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_flags INTERFACE -Werror)
+endif()
+target_link_libraries(tessera_flags INTERFACE fmt::fmt absl::status absl::statusor Threads::Threads)
+
+if(TESSERA_TORCH)
+  # Debian's Torch CMake package drags in caffe2's own dependencies; three libraries are all we need.
+  find_path(TORCH_API_INCLUDE torch/torch.h PATH_SUFFIXES torch/csrc/api/include REQUIRED)
+  find_library(TORCH_LIBRARY torch REQUIRED)
+  find_library(TORCH_CPU_LIBRARY torch_cpu REQUIRED)
+  find_library(C10_LIBRARY c10 REQUIRED)
+  find_library(OPENBLAS_LIBRARY openblas REQUIRED)
+  add_library(tessera_torch INTERFACE)
+  target_link_libraries(tessera_torch INTERFACE tessera_flags ${TORCH_LIBRARY} ${TORCH_CPU_LIBRARY}
+                        ${C10_LIBRARY} ${OPENBLAS_LIBRARY})
+
+  # One precompiled header for every file that uses torch: 11 s a file become 4 s.
+  add_library(tessera_pch STATIC cmake/pch.cpp)
+  target_link_libraries(tessera_pch PRIVATE tessera_torch)
+  target_compile_options(tessera_pch PRIVATE -fpch-preprocess)
+  target_precompile_headers(tessera_pch PRIVATE cmake/pch.hpp)
+endif()
+
+function(tessera_use_torch target)
+  target_link_libraries(${target} PUBLIC tessera_torch)
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${target} REUSE_FROM tessera_pch)
+endfunction()
+
+# tessera_library(name [TORCH] [FOLDER dir] [DEPS other...]): all .cpp below the folder, tests apart.
+# DEPS are the include rules of architecture.md §7; tools/check_includes holds the sources to them.
+function(tessera_library name)
+  cmake_parse_arguments(ARG "TORCH" "FOLDER" "DEPS" ${ARGN})
+  if(NOT ARG_FOLDER)
+    set(ARG_FOLDER src/${name})
+  endif()
+  if(name STREQUAL "io")
+    file(GLOB sources CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cpp)  # io/tensor/ needs torch: its own library
+  else()
+    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cpp)
+  endif()
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+  add_library(${name} STATIC ${sources})
+  target_link_libraries(${name} PUBLIC tessera_flags ${ARG_DEPS})
+  if(ARG_TORCH)
+    tessera_use_torch(${name})
+  endif()
+  if(name STREQUAL "io")
+    target_link_libraries(io PUBLIC ZLIB::ZLIB LibLZMA::LibLZMA SQLite::SQLite3 OpenSSL::Crypto
+                          CURL::libcurl nlohmann_json::nlohmann_json)
+  endif()
+  if(tests)
+    tessera_test(${name}_test ${tests} DEPS ${name} ${ARG_DEPS})
+  endif()
+endfunction()
+
+# tessera_test(name sources... DEPS libraries...): a GoogleTest program, one line of ctest.
+function(tessera_test name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
+  if(TESSERA_TORCH AND "tensor" IN_LIST ARG_DEPS)
+    tessera_use_torch_test(${name})
+  endif()
+  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+endfunction()
+
+function(tessera_use_torch_test name)
+  target_link_libraries(${name} PRIVATE tessera_torch)
+  target_compile_options(${name} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${name} REUSE_FROM tessera_pch)
+endfunction()
+
+function(tessera_program name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+endfunction()

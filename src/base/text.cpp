@@ -1,0 +1,143 @@
+#include "base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+namespace tessera {
+namespace {
+
+// Optimal string alignment: a swap of neighbours, the commonest typo, counts once.
+size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
+                          d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+// Code points are close enough to columns for what we print (letters, ±, ×, block elements).
+size_t width(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+bool numeric(std::string_view cell) {
+  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) ||
+                           ((cell[0] == '-' || cell[0] == '+') && cell.size() > 1 &&
+                            std::isdigit(static_cast<unsigned char>(cell[1]))));
+}
+
+}  // namespace
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return out;
+}
+
+std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1;
+  for (const auto& candidate : known) {
+    const size_t d = distance(lower(name), lower(candidate));
+    if (d < best_distance) best = candidate, best_distance = d;
+  }
+  return best;
+}
+
+std::string suggestion(std::string_view name, const std::vector<std::string>& known) {
+  if (const auto close = nearest(name, known); !close.empty())
+    return fmt::format(" (did you mean '{}'?)", close);
+  return known.empty() ? "" : fmt::format(" (known: {})", join(known, ", "));
+}
+
+std::string human_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  size_t unit = 0;
+  while (bytes >= 999.5 && unit + 1 < std::size(kUnits)) bytes /= 1000.0, ++unit;
+  return unit == 0 ? fmt::format("{:.0f} B", bytes)
+                   : fmt::format("{:.{}f} {}", bytes, bytes < 9.995 ? 2 : bytes < 99.95 ? 1 : 0,
+                                 kUnits[unit]);
+}
+
+std::string human_seconds(double seconds) {
+  if (seconds < 0.9995) return fmt::format("{:.0f} ms", seconds * 1000);
+  if (seconds < 9.95) return fmt::format("{:.1f} s", seconds);
+  const auto whole = static_cast<int64_t>(std::llround(seconds));
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+std::string join(const std::vector<std::string>& items, std::string_view separator) {
+  return fmt::format("{}", fmt::join(items, separator));
+}
+
+std::string Table::text() const {
+  std::vector<size_t> widths;
+  for (const auto& cell : header_) widths.push_back(width(cell));
+  for (const auto& row : rows_)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  const auto line = [&](const std::vector<std::string>& row) {
+    std::string out;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string pad(widths[i] - width(row[i]), ' ');
+      // A heading stands over its column: to the right where the column is numbers.
+      const auto& sample = &row == &header_ && !rows_.empty() ? rows_.front()[i] : row[i];
+      if (i) out += "  ";
+      out += numeric(sample) ? pad + row[i] : row[i] + pad;
+    }
+    while (!out.empty() && out.back() == ' ') out.pop_back();
+    return out + "\n";
+  };
+  std::string out = line(header_);
+  size_t total = 0;
+  for (const size_t w : widths) total += w + 2;
+  for (size_t i = 0; i + 2 < total; ++i) out += "─";
+  out += "\n";
+  for (const auto& row : rows_) out += line(row);
+  return out;
+}
+
+std::string Table::markdown() const {
+  const auto line = [](const std::vector<std::string>& row) {
+    return "| " + join(row, " | ") + " |\n";
+  };
+  std::string out = line(header_) + "|";
+  for (size_t i = 0; i < header_.size(); ++i) out += "---|";
+  out += "\n";
+  for (const auto& row : rows_) out += line(row);
+  return out;
+}
+
+std::string Table::csv() const {
+  const auto line = [](const std::vector<std::string>& row) {
+    std::vector<std::string> cells;
+    for (const auto& cell : row) {
+      if (cell.find_first_of(",\"\n") == std::string::npos) {
+        cells.push_back(cell);
+        continue;
+      }
+      std::string quoted = "\"";
+      for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+      cells.push_back(quoted + "\"");
+    }
+    return join(cells, ",") + "\n";
+  };
+  std::string out = line(header_);
+  for (const auto& row : rows_) out += line(row);
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+// A client's data: row numbers into a pool that all clients share. Nothing is copied per client.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+using at::Tensor;
+
+/// All samples of a dataset, preprocessed. x float32 [n, …] (may be an overlapping view, as for
+/// windows of a time series), y int64 [n] in 0 … classes−1. Immutable once built.
+struct Pool {
+  Tensor x, y;
+  int64_t classes = 0;
+};
+
+struct Examples {
+  Tensor x, y;
+  int64_t size() const { return y.defined() ? y.size(0) : 0; }
+};
+
+/// kSupport: labelled samples a client may adapt on before it is tested (partition mper2);
+/// empty elsewhere, where adaptation uses kTrain.
+enum class Part { kTrain, kVal, kTest, kSupport };
+
+class ClientData {
+ public:
+  std::string name;  // "7", or the station's or file's name
+  std::shared_ptr<const Pool> pool;
+  std::vector<int64_t> train, val, test, support;  // rows of the pool
+
+  const std::vector<int64_t>& rows(Part part) const;
+  int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }
+  int64_t train_size() const { return size(Part::kTrain); }
+  int64_t classes() const { return pool->classes; }
+  /// The samples at these positions of the part (0 … size−1), gathered into new tensors.
+  Examples take(Part part, std::span<const int64_t> positions) const;
+  /// Positions begin … end−1 of the part.
+  Examples range(Part part, int64_t begin, int64_t end) const;
+  std::vector<int64_t> class_counts(Part part) const;
+};
+
+}  // namespace tessera
