@@ -1,0 +1,40 @@
+// Convolutional and fully connected networks as a list of stages; a network is a few lines.
+//
+// Flat order: convolutions, then linear layers; each weight then bias, then its batch norm's weight
+// and bias. Convolution weights are OIHW, linear ones out×in, as in PyTorch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace tessera {
+
+/// Square convolution of stride 1, then (batch norm), max-pool without padding, ReLU, in this order;
+/// pooling before ReLU is the same function and a quarter of the work.
+struct ConvStage {
+  int64_t in, out, kernel;
+  int64_t pad = 0;          // zeros on each side
+  int64_t pool = 0;         // window; 0 = none
+  int64_t pool_stride = 0;  // > 0 where pool > 0
+  bool batch_norm = false;
+};
+
+/// Linear, then (batch norm), (ReLU), (dropout). The last stage is the head: nothing follows it.
+struct LinearStage {
+  int64_t in, out;
+  bool relu = true;
+  double dropout = 0.0;  // probability of zeroing, in training
+  bool batch_norm = false;
+};
+
+/// With convolutions `sample` is {C, H, W} and their output is flattened channel by channel (CHW)
+/// for the first linear stage; without, a sample of any shape is flattened. At least one linear.
+struct SequentialSpec {
+  std::vector<int64_t> sample;
+  std::vector<ConvStage> convs;
+  std::vector<LinearStage> linears;
+};
+
+}  // namespace tessera
