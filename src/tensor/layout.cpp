@@ -1,0 +1,65 @@
+#include "tensor/layout.hpp"
+
+#include <ATen/ATen.h>
+
+#include <set>
+#include <stdexcept>
+
+#include "base/key.hpp"
+
+namespace tessera {
+
+int64_t Slice::numel() const {
+  int64_t n = 1;
+  for (const int64_t size : shape) n *= size;
+  return n;
+}
+
+std::string Slice::block() const { return name.substr(0, name.rfind('.')); }
+
+Layout::Layout(std::vector<Slice> slices) : slices_(std::move(slices)) {
+  std::set<std::string> names;
+  for (const auto& slice : slices_) {
+    if (!names.insert(slice.name).second)
+      throw std::invalid_argument("layout: two slices named '" + slice.name + "'");
+    offsets_.push_back(numel_);
+    numel_ += slice.numel();
+  }
+}
+
+std::vector<Tensor> Layout::views(const Tensor& flat) const {
+  if (flat.dim() != 1 || flat.numel() != numel_)
+    throw std::invalid_argument("layout: expected " + std::to_string(numel_) + " numbers, got " +
+                                std::to_string(flat.numel()));
+  std::vector<int64_t> sizes;
+  for (const auto& slice : slices_) sizes.push_back(slice.numel());
+  auto parts = flat.split_with_sizes(sizes);
+  for (size_t i = 0; i < parts.size(); ++i) parts[i] = parts[i].view(slices_[i].shape);
+  return parts;
+}
+
+Tensor Layout::mask(Role role) const {
+  auto mask = at::zeros({numel_}, at::kBool);
+  for (size_t i = 0; i < slices_.size(); ++i)
+    if (slices_[i].role == role) mask.narrow(0, offsets_[i], slices_[i].numel()).fill_(true);
+  return mask;
+}
+
+Tensor Layout::positions_of(const std::vector<bool>& kept) const {
+  std::vector<Tensor> parts{at::empty({0}, at::kLong)};
+  for (size_t i = 0; i < slices_.size(); ++i)
+    if (kept[i]) parts.push_back(at::arange(offsets_[i], offsets_[i] + slices_[i].numel(), at::kLong));
+  return at::cat(parts);
+}
+
+uint64_t Layout::fingerprint() const {
+  uint64_t key = derive(0, slices_.size());
+  for (const auto& slice : slices_) {
+    for (const char c : slice.name) key = derive(key, static_cast<unsigned char>(c));
+    for (const int64_t size : slice.shape) key = derive(key, size);
+    key = derive(key, slice.shape.size(), static_cast<uint64_t>(slice.role), slice.features);
+  }
+  return key;
+}
+
+}  // namespace tessera
