@@ -70,11 +70,11 @@ Weights mean(std::span<const Weighted> parts) {
   return {mean(w, weights), mean(b, weights)};
 }
 
-double dot(const Tensor& a, const Tensor& b) {
+double dot64(const Tensor& a, const Tensor& b) {
   return at::dot(a.to(at::kDouble).flatten(), b.to(at::kDouble).flatten()).item<double>();
 }
 
-double norm(const Tensor& a) { return std::sqrt(dot(a, a)); }
+double norm64(const Tensor& a) { return std::sqrt(dot64(a, a)); }
 
 Tensor replaced(const Tensor& whole, const Tensor& positions, const Tensor& part) {
   return whole.index_copy(0, positions, part);

@@ -33,8 +33,8 @@ Weights mean(std::span<const Weighted> parts);
 Tensor mean(std::span<const Tensor> parts, std::span<const double> weights);
 
 /// <a, b> accumulated in fp64.
-double dot(const Tensor& a, const Tensor& b);
-double norm(const Tensor& a);
+double dot64(const Tensor& a, const Tensor& b);
+double norm64(const Tensor& a);
 
 /// `whole` with the entries at `positions` replaced by `part`.
 Tensor replaced(const Tensor& whole, const Tensor& positions, const Tensor& part);

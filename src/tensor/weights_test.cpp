@@ -47,8 +47,8 @@ TEST(Mean, RefusesNothingAndMisfits) {
 
 TEST(Dot, InDouble) {
   const auto a = at::tensor({1e8F, 1.0F, -1e8F});
-  EXPECT_DOUBLE_EQ(dot(a, at::ones({3})), 1.0);
-  EXPECT_DOUBLE_EQ(norm(at::tensor({3.0F, 4.0F})), 5.0);
+  EXPECT_DOUBLE_EQ(dot64(a, at::ones({3})), 1.0);
+  EXPECT_DOUBLE_EQ(norm64(at::tensor({3.0F, 4.0F})), 5.0);
 }
 
 }  // namespace
