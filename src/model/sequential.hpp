@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/fill.hpp"
 #include "model/model.hpp"
 
 namespace tessera {
 
-/// Square convolution of stride 1, then (batch norm), max-pool without padding, ReLU, in this order;
-/// pooling before ReLU is the same function and a quarter of the work.
+/// Square convolution of stride 1, then (batch norm), max-pool without padding, ReLU, in this
+/// order; pooling before ReLU is the same function and a quarter of the work.
 struct ConvStage {
   int64_t in, out, kernel;
   int64_t pad = 0;          // zeros on each side
@@ -35,6 +36,29 @@ struct SequentialSpec {
   std::vector<int64_t> sample;
   std::vector<ConvStage> convs;
   std::vector<LinearStage> linears;
+};
+
+/// The network of a description whose stages fit together (models() sees to that).
+class Sequential final : public Model {
+ public:
+  Sequential(SequentialSpec spec, Init init);
+
+  const SequentialSpec& spec() const { return spec_; }
+  const Layout& layout() const override { return layout_; }
+  const Layout& buffers() const override { return buffers_; }
+  Weights init(uint64_t key) const override;
+  Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+
+ private:
+  void add_conv(const ConvStage& stage, size_t index, Init init);
+  void add_linear(const LinearStage& stage, size_t index, Init init);
+  void add_norm(int64_t width, bool features);
+
+  SequentialSpec spec_;
+  Layout layout_, buffers_;
+  // Parallel to the layouts' slices; filled while these are listed.
+  std::vector<Slice> slices_, buffer_slices_;
+  std::vector<Fill> fills_, buffer_fills_;
 };
 
 }  // namespace tessera

@@ -1,0 +1,77 @@
+#include "model/fill.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <span>
+#include <stdexcept>
+
+#include "base/key.hpp"
+
+namespace tessera {
+namespace {
+
+double inner(std::span<const double> a, std::span<const double> b) {
+  double sum = 0.0;
+  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+/// Rows of a normal matrix, made orthonormal one after the other. Removing each projection twice
+/// keeps them orthogonal to rounding; LAPACK's QR would differ between machines.
+void orthogonal(std::span<float> out, size_t n, double scale, Rng& rng) {
+  std::vector<double> rows(n * n);
+  for (double& value : rows) value = rng.normal();
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = std::span(rows).subspan(i * n, n);
+    for (int pass = 0; pass < 2; ++pass) {
+      for (size_t j = 0; j < i; ++j) {
+        const auto other = std::span(rows).subspan(j * n, n);
+        const double along = inner(row, other);
+        for (size_t k = 0; k < n; ++k) row[k] -= along * other[k];
+      }
+    }
+    const double length = std::sqrt(inner(row, row));
+    for (double& value : row) value /= length;
+  }
+  for (size_t k = 0; k < n * n; ++k) out[k] = static_cast<float>(scale * rows[k]);
+}
+
+void draw(std::span<float> out, const Slice& slice, const Fill& fill, Rng rng) {
+  switch (fill.kind) {
+    case Fill::Kind::kConstant:
+      for (float& value : out) value = static_cast<float>(fill.scale);
+      return;
+    case Fill::Kind::kNormal:
+      for (float& value : out) value = static_cast<float>(fill.scale * rng.normal());
+      return;
+    case Fill::Kind::kUniform:
+      for (float& value : out) value = static_cast<float>(rng.uniform(-fill.scale, fill.scale));
+      return;
+    case Fill::Kind::kOrthogonal:
+      if (slice.shape.size() != 2 || slice.shape[0] % slice.shape[1] != 0) {
+        throw std::invalid_argument(slice.name + " is not a stack of square matrices");
+      }
+      const auto n = static_cast<size_t>(slice.shape[1]);
+      for (size_t at = 0; at < out.size(); at += n * n) {
+        orthogonal(out.subspan(at, n * n), n, fill.scale, rng);
+      }
+  }
+}
+
+}  // namespace
+
+Tensor drawn(const Layout& layout, const std::vector<Fill>& fills, uint64_t key) {
+  if (fills.size() != layout.slices().size()) {
+    throw std::invalid_argument("as many fills as slices are needed");
+  }
+  Tensor flat = at::zeros({layout.numel()}, at::kFloat);
+  for (size_t i = 0; i < fills.size(); ++i) {
+    const Slice& slice = layout.slices()[i];
+    draw({flat.data_ptr<float>() + layout.offset(i), static_cast<size_t>(slice.numel())}, slice,
+         fills[i], Rng(derive(key, i)));
+  }
+  return flat;
+}
+
+}  // namespace tessera

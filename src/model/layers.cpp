@@ -1,0 +1,45 @@
+#include "model/layers.hpp"
+
+#include <ATen/ATen.h>
+
+#include "base/key.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr double kMomentum = 0.1;
+constexpr double kEpsilon = 1e-5;
+
+}  // namespace
+
+BatchNorms::BatchNorms(const Layout& layout, const Tensor& b, bool train)
+    : given_(b.detach()), train_(train) {
+  if (layout.slices().empty()) return;
+  running_ = layout.views(given_);
+  if (train_) {
+    for (Tensor& part : running_) part = part.clone();
+  }
+}
+
+Tensor BatchNorms::apply(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor& mean = running_.at(next_);
+  const Tensor& variance = running_.at(next_ + 1);
+  next_ += 2;
+  const bool batch = train_ && x.numel() > x.size(1);
+  return at::batch_norm(x, weight, bias, mean, variance, batch, kMomentum, kEpsilon, false);
+}
+
+Tensor BatchNorms::buffers() const {
+  return train_ && !running_.empty() ? at::cat(running_) : given_;
+}
+
+Tensor dropout(const Tensor& x, double p, uint64_t key) {
+  Tensor mask = at::empty(x.sizes(), at::kFloat);
+  auto* values = mask.data_ptr<float>();
+  const auto kept = static_cast<float>(1.0 / (1.0 - p));
+  Rng rng(key);
+  for (int64_t i = 0; i < mask.numel(); ++i) values[i] = rng.uniform() < p ? 0.0F : kept;
+  return x * mask.to(x.dtype());
+}
+
+}  // namespace tessera

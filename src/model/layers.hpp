@@ -1,0 +1,35 @@
+// Layers that are more than one torch call: batch norm and dropout without hidden state.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tensor/layout.hpp"
+
+namespace tessera {
+
+/// The batch norms of one pass, applied in the order of their buffers (mean and variance in turn).
+/// Training normalises by the batch (biased variance) and moves the running values by 0.1 towards
+/// it (unbiased variance); evaluation uses the running ones. A batch with one value per channel has
+/// no variance: there training, too, uses the running values and leaves them as they are.
+class BatchNorms {
+ public:
+  /// `b` [layout.numel()] is not changed.
+  BatchNorms(const Layout& layout, const Tensor& b, bool train);
+  /// x [n, width] or [n, width, h, w].
+  Tensor apply(const Tensor& x, const Tensor& weight, const Tensor& bias);
+  /// Detached running values after the pass: `b` itself in evaluation.
+  Tensor buffers() const;
+
+ private:
+  Tensor given_;
+  bool train_;
+  std::vector<Tensor> running_;  // copies in training
+  size_t next_ = 0;
+};
+
+/// x with each entry zeroed with probability p and the rest divided by 1−p; the mask is a function
+/// of the key and the number of entries alone.
+Tensor dropout(const Tensor& x, double p, uint64_t key);
+
+}  // namespace tessera

@@ -1,0 +1,111 @@
+#include "model/sequential.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <utility>
+
+#include "base/key.hpp"
+#include "model/layers.hpp"
+
+namespace tessera {
+namespace {
+
+/// oneDNN is five times slower than im2col + GEMM on a single input channel.
+Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t pad) {
+  if (weight.size(1) > 1) return at::conv2d(x, weight, bias, 1, pad);
+  return at::thnn_conv2d(x, weight, {weight.size(2), weight.size(3)}, bias, 1, pad);
+}
+
+/// he0: N(0, 2/fan_in) with the deviation times `gain`, biases 0. torch: both ±1/sqrt(fan_in).
+std::pair<Fill, Fill> weight_and_bias(Init init, int64_t fan_in, double gain) {
+  const auto inputs = static_cast<double>(fan_in);
+  if (init == Init::kTorch) {
+    const Fill uniform{Fill::Kind::kUniform, 1.0 / std::sqrt(inputs)};
+    return {uniform, uniform};
+  }
+  return {{Fill::Kind::kNormal, gain * std::sqrt(2.0 / inputs)}, {Fill::Kind::kConstant, 0.0}};
+}
+
+}  // namespace
+
+Sequential::Sequential(SequentialSpec spec, Init init) : spec_(std::move(spec)) {
+  for (size_t i = 0; i < spec_.convs.size(); ++i) add_conv(spec_.convs[i], i, init);
+  for (size_t i = 0; i < spec_.linears.size(); ++i) add_linear(spec_.linears[i], i, init);
+  layout_ = Layout(std::move(slices_));
+  buffers_ = Layout(std::move(buffer_slices_));
+}
+
+void Sequential::add_conv(const ConvStage& stage, size_t index, Init init) {
+  const auto name = "conv" + std::to_string(index + 1);
+  const auto [weight, bias] =
+      weight_and_bias(init, stage.in * stage.kernel * stage.kernel, stage.pool > 0 ? 1 / 1.5 : 1.0);
+  slices_.push_back(
+      {name + ".weight", {stage.out, stage.in, stage.kernel, stage.kernel}, Role::kBody, true});
+  slices_.push_back({name + ".bias", {stage.out}, Role::kBody, true});
+  fills_.insert(fills_.end(), {weight, bias});
+  if (stage.batch_norm) add_norm(stage.out, true);
+}
+
+void Sequential::add_linear(const LinearStage& stage, size_t index, Init init) {
+  const bool last = index + 1 == spec_.linears.size();
+  const auto name = last ? "head" : "fc" + std::to_string(index + 1);
+  const Role role = last ? Role::kHead : Role::kBody;
+  const auto [weight, bias] = weight_and_bias(init, stage.in, last ? 0.3 : 1.0);
+  slices_.push_back({name + ".weight", {stage.out, stage.in}, role, false});
+  slices_.push_back({name + ".bias", {stage.out}, role, false});
+  fills_.insert(fills_.end(), {weight, bias});
+  if (stage.batch_norm) add_norm(stage.out, false);
+}
+
+void Sequential::add_norm(int64_t width, bool features) {
+  const auto name = "bn" + std::to_string(buffer_slices_.size() / 2 + 1);
+  const Fill zero{Fill::Kind::kConstant, 0.0};
+  const Fill one{Fill::Kind::kConstant, 1.0};
+  slices_.push_back({name + ".weight", {width}, Role::kNorm, features});
+  slices_.push_back({name + ".bias", {width}, Role::kNorm, features});
+  fills_.insert(fills_.end(), {one, zero});
+  buffer_slices_.push_back({name + ".running_mean", {width}, Role::kNorm, features});
+  buffer_slices_.push_back({name + ".running_var", {width}, Role::kNorm, features});
+  buffer_fills_.insert(buffer_fills_.end(), {zero, one});
+}
+
+Weights Sequential::init(uint64_t key) const {
+  return {drawn(layout_, fills_, key), drawn(buffers_, buffer_fills_, key)};
+}
+
+Output Sequential::forward(const Weights& at, const Tensor& x, const Pass& pass) const {
+  const auto views = layout_.views(at.w);
+  auto view = views.begin();
+  const auto next = [&]() -> const Tensor& { return *view++; };
+  BatchNorms norms(buffers_, at.b, pass.train);
+  const auto normed = [&](const Tensor& input) {
+    const Tensor& weight = next();
+    return norms.apply(input, weight, next());
+  };
+
+  std::vector<int64_t> batch{x.size(0)};
+  batch.insert(batch.end(), spec_.sample.begin(), spec_.sample.end());
+  Tensor now = x.to(at.w.scalar_type()).reshape(batch);
+  for (const auto& stage : spec_.convs) {
+    const Tensor& weight = next();
+    now = convolve(now, weight, next(), stage.pad);
+    if (stage.batch_norm) now = normed(now);
+    if (stage.pool > 0) now = at::max_pool2d(now, stage.pool, stage.pool_stride);
+    now = at::relu(now);
+  }
+  now = now.flatten(1);
+  Tensor features;
+  for (size_t i = 0; i < spec_.linears.size(); ++i) {
+    const auto& stage = spec_.linears[i];
+    features = now;
+    const Tensor& weight = next();
+    now = at::linear(now, weight, next());
+    if (stage.batch_norm) now = normed(now);
+    if (stage.relu) now = at::relu(now);
+    if (stage.dropout > 0 && pass.train) now = dropout(now, stage.dropout, derive(pass.key, i));
+  }
+  return {now, features, norms.buffers()};
+}
+
+}  // namespace tessera
