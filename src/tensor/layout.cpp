@@ -52,6 +52,25 @@ Tensor Layout::positions_of(const std::vector<bool>& kept) const {
   return at::cat(parts);
 }
 
+Tensor Layout::trailing(int64_t modules) const {
+  std::vector<bool> kept(slices_.size(), false);
+  std::string block;
+  for (size_t i = slices_.size(); i-- > 0;) {
+    if (slices_[i].block() != block) {
+      if (modules-- == 0) break;
+      block = slices_[i].block();
+    }
+    kept[i] = true;
+  }
+  return positions_of(kept);
+}
+
+Tensor Layout::others(const Tensor& part) const {
+  auto mask = at::ones({numel_}, at::kBool);
+  mask.index_fill_(0, part, false);
+  return mask.nonzero().flatten();
+}
+
 uint64_t Layout::fingerprint() const {
   uint64_t key = derive(0, slices_.size());
   for (const auto& slice : slices_) {

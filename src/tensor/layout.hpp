@@ -44,6 +44,10 @@ class Layout {
     for (const auto& slice : slices_) kept.push_back(keep(slice));
     return positions_of(kept);
   }
+  /// Positions of the last `modules` blocks: the personal part of layer-splitting methods.
+  Tensor trailing(int64_t modules) const;
+  /// The positions that `part` leaves out.
+  Tensor others(const Tensor& part) const;
   /// Changes with any name, shape, order or role; both ends compare it before round 0.
   uint64_t fingerprint() const;
 

@@ -38,6 +38,14 @@ TEST(Layout, MaskAndPositionsAgree) {
   EXPECT_EQ(layout.mask(Role::kNorm).sum().item<int64_t>(), 2);
 }
 
+TEST(Layout, TrailingModulesAndTheOthers) {
+  const auto layout = example();
+  EXPECT_TRUE(at::equal(layout.trailing(1), at::arange(6, 15, at::kLong)));   // head
+  EXPECT_TRUE(at::equal(layout.trailing(2), at::arange(4, 15, at::kLong)));   // bn1, head
+  EXPECT_TRUE(at::equal(layout.trailing(9), at::arange(0, 15, at::kLong)));
+  EXPECT_TRUE(at::equal(layout.others(layout.trailing(2)), at::arange(0, 4, at::kLong)));
+}
+
 TEST(Layout, FingerprintSeesNamesShapesRolesAndOrder) {
   const auto with = [](Slice a, Slice b) { return Layout({a, b}).fingerprint(); };
   const Slice a{"a.w", {2, 3}}, b{"b.w", {3}};

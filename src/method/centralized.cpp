@@ -1,0 +1,27 @@
+// Centralized (methods.md §1.2): one model on everybody's data, as a federation of a single client
+// that holds everything. An upper reference without privacy; no traffic is counted.
+
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+
+namespace tessera {
+namespace {
+
+struct Centralized : FedAvg {
+  // There is no client to adapt: both views are the one model.
+  Personal personalize(const Client&, const Down& g, const Local& local, View) const {
+    return plain(local.model, g);
+  }
+};
+
+}  // namespace
+
+MethodInfo centralized() {
+  return describe<Centralized>({.name = "centralized",
+                                .line = "one model on pooled data: a reference without privacy",
+                                .paper = "-",
+                                .headline = View::kPre,
+                                .pooled = true});
+}
+
+}  // namespace tessera

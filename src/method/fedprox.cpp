@@ -1,0 +1,41 @@
+// FedProx (Li et al., "Federated Optimization in Heterogeneous Networks", MLSys 2020, eq. 2):
+// FedAvg whose clients minimise L(w) + mu/2 ||w − g||². Deviation: a fixed number of local epochs
+// instead of inexact solutions of varying accuracy.
+
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+
+namespace tessera {
+namespace {
+
+struct FedProx : FedAvg {
+  double mu = 0.01;
+  static void options(auto& m, auto&& f) {
+    f(at_least("mu", 0, "weight of the pull towards the global model; 0 is fedavg"), m.mu);
+  }
+
+  Trained pulled(const Weights& g, const Local& local) const {
+    // Added to the gradient analytically: mu (w − g) is the gradient of the squared norm.
+    const auto pull = [&](const Tensor& w, Tensor& grad) { grad.add_(w, mu).sub_(g.w, mu); };
+    return local_sgd(g, local, train, {.hook = mu > 0 ? GradientHook(pull) : nullptr});
+  }
+
+  Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
+    const auto trained = pulled(g, local);
+    return {me, upload_of(trained, local), trained.loss};
+  }
+  Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
+    return plain(local.model, view == View::kPre ? g : pulled(g, local).weights);
+  }
+};
+
+}  // namespace
+
+MethodInfo fedprox() {
+  return describe<FedProx>({.name = "fedprox",
+                            .line = "fedavg with a pull towards the global model",
+                            .paper = "Li et al., MLSys 2020",
+                            .headline = View::kPre});
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+// Reptile (Nichol, Achiam, Schulman, "On First-Order Meta-Learning Algorithms", 2018, Algorithm 2):
+// move the global model a part of the way towards the clients' fine-tuned weights.
+// eps = 1 is FedAvg; evaluation is after adaptation (methods.md §1.6).
+
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+
+namespace tessera {
+namespace {
+
+struct Reptile : FedAvg {
+  struct Server {
+    Weights g;
+    Tensor velocity;  // [d]; zeros without momentum
+    int64_t round = 0, rounds = 1;
+    static void fields(auto& m, auto&& f) {
+      f("g", m.g), f("velocity", m.velocity), f("round", m.round), f("rounds", m.rounds);
+    }
+  };
+  double eps_first = 0.5, eps_last = 0.1, server_momentum = 0.0;
+  int64_t ft_epochs = 1;
+  static void options(auto& m, auto&& f) {
+    f(between("eps_first", 0, 1, "server step in the first round; 1 is fedavg"), m.eps_first);
+    f(between("eps_last", 0, 1, "server step in the last round, linear in between"), m.eps_last);
+    f(between("server_momentum", 0, 0.9999, "momentum of the server step"), m.server_momentum);
+    f(between("ft_epochs", 1, 10000, "passes over the adaptation data at evaluation"), m.ft_epochs);
+  }
+
+  Server init_server(const Setup& setup) const {
+    auto g = setup.model.init(setup.key);
+    auto velocity = at::zeros({server_momentum > 0 ? g.w.numel() : 0}, g.w.options());
+    return {std::move(g), std::move(velocity), 0, setup.rounds};
+  }
+  Down broadcast(const Server& server, ClientId) const { return server.g; }
+
+  Server aggregate(Server s, std::span<const Received<Up>> uploads) const {
+    const double at = s.rounds > 1 ? static_cast<double>(s.round) / static_cast<double>(s.rounds - 1) : 0;
+    const double eps = eps_first + (eps_last - eps_first) * at;
+    ++s.round;
+    const auto target = mean(bodies(uploads));
+    s.g.b = target.b;
+    // Written so that a full step lands exactly on the mean.
+    if (server_momentum == 0) {
+      s.g.w = eps == 1 ? target.w : at::lerp(s.g.w, target.w, eps);
+      return s;
+    }
+    s.velocity = server_momentum * s.velocity + (target.w - s.g.w);
+    s.g.w = s.g.w + eps * s.velocity;
+    return s;
+  }
+  Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
+    if (view == View::kPre) return plain(local.model, g);
+    const Part part = local.data.size(Part::kSupport) > 0 ? Part::kSupport : Part::kTrain;
+    return plain(local.model,
+                 local_sgd(g, local, train, {.part = part, .epochs = ft_epochs}).weights);
+  }
+  Weights global(const Server& server) const { return server.g; }
+};
+
+}  // namespace
+
+MethodInfo reptile() {
+  return describe<Reptile>({.name = "reptile",
+                            .line = "first-order meta-learning: a damped step towards fine-tuned models",
+                            .paper = "Nichol, Achiam and Schulman, 2018",
+                            .headline = View::kPost});
+}
+
+}  // namespace tessera

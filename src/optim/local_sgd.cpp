@@ -1,0 +1,127 @@
+#include "optim/local_sgd.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/key.hpp"
+
+namespace tessera {
+namespace {
+
+// State of the optimiser lives for one round: momentum of other parameters is a silent bug.
+class Optimizer {
+ public:
+  Optimizer(const TrainOptions& options, double lr) : options_(options), lr_(lr) {}
+
+  void step(Tensor& w, Tensor& g) {
+    if (options_.weight_decay > 0) g.add_(w, options_.weight_decay);
+    if (options_.optimizer == "adam") return adam(w, g);
+    if (options_.momentum > 0) {
+      if (!first_.defined()) first_ = g.clone();
+      else first_.mul_(options_.momentum).add_(g);
+      w.sub_(first_, lr_);
+    } else {
+      w.sub_(g, lr_);
+    }
+  }
+
+ private:
+  void adam(Tensor& w, const Tensor& g) {
+    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
+    if (!first_.defined()) first_ = at::zeros_like(g), second_ = at::zeros_like(g);
+    ++steps_;
+    first_.mul_(kBeta1).add_(g, 1 - kBeta1);
+    second_.mul_(kBeta2).addcmul_(g, g, 1 - kBeta2);
+    const double scale1 = 1 - std::pow(kBeta1, steps_), scale2 = 1 - std::pow(kBeta2, steps_);
+    const auto root = second_.sqrt().div_(std::sqrt(scale2)).add_(kEps);
+    w.addcdiv_(first_, root, -lr_ / scale1);
+  }
+
+  const TrainOptions& options_;
+  double lr_;
+  double steps_ = 0;
+  Tensor first_, second_;
+};
+
+}  // namespace
+
+double batch_gradient(const Model& model, Weights& at, const Examples& batch, Loss loss,
+                      uint64_t key, Tensor& grad) {
+  double value = 0;
+  if (model.value_and_grad(at, batch.x, batch.y, loss, grad, value)) return value;
+  const auto w = at.w.detach().requires_grad_(true);
+  const auto out = model.forward({w, at.b}, batch.x, {true, key});
+  const auto mean_loss = loss_value(loss, out.logits, batch.y);
+  grad.copy_(torch::autograd::grad({mean_loss}, {w})[0]);
+  at.b = out.buffers;
+  return mean_loss.item<double>();
+}
+
+Trained local_sgd(const Weights& start, const Local& local, const TrainOptions& options,
+                  const Job& job) {
+  Trained out{start.clone()};
+  const int64_t n = local.data.size(job.part);
+  if (n == 0) return out;
+  Optimizer optimizer(options, options.lr_at(local.round));
+  auto grad = at::empty_like(out.weights.w);
+  Tensor frozen;
+  if (job.only) frozen = job.only->logical_not();
+  double loss_sum = 0;
+  const int64_t epochs = job.epochs > 0 ? job.epochs : options.epochs;
+  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
+    const auto order = Rng(derive(local.key, epoch)).permutation(n);
+    for (int64_t begin = 0; begin < n; begin += options.batch) {
+      if (job.max_steps > 0 && out.steps == job.max_steps) break;
+      const auto size = static_cast<size_t>(std::min(options.batch, n - begin));
+      const auto batch = local.data.take(job.part, std::span(order).subspan(begin, size));
+      loss_sum += batch_gradient(local.model, out.weights, batch, options.loss_kind(),
+                                 derive(local.key, epoch, begin), grad);
+      if (job.hook) job.hook(out.weights.w, grad);
+      if (job.only) {
+        // Restored after the step: weight decay and momentum must not move what is frozen either.
+        const auto kept = out.weights.w.masked_select(frozen);
+        optimizer.step(out.weights.w, grad);
+        out.weights.w.masked_scatter_(frozen, kept);
+      } else {
+        optimizer.step(out.weights.w, grad);
+      }
+      ++out.steps;
+    }
+  }
+  out.loss = out.steps > 0 ? loss_sum / static_cast<double>(out.steps) : 0;
+  return out;
+}
+
+FullGradient full_gradient(const Weights& at, const Local& local, Loss loss, Part part,
+                           int64_t chunk) {
+  FullGradient out{at::zeros_like(at.w), at.b};
+  const int64_t n = local.data.size(part);
+  Weights here = at;
+  auto grad = at::empty_like(at.w);
+  for (int64_t begin = 0; begin < n; begin += chunk) {
+    const auto batch = local.data.range(part, begin, std::min(begin + chunk, n));
+    const double share = static_cast<double>(batch.size()) / static_cast<double>(n);
+    out.loss += share * batch_gradient(local.model, here, batch, loss, derive(local.key, begin), grad);
+    out.grad.add_(grad, share);
+  }
+  out.buffers = here.b;
+  return out;
+}
+
+double part_loss(const Model& model, const Weights& at, const ClientData& data, Part part,
+                 Loss loss) {
+  constexpr int64_t kChunk = 256;
+  const int64_t n = data.size(part);
+  double sum = 0;
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    const auto batch = data.range(part, begin, std::min(begin + kChunk, n));
+    sum += loss_value(loss, model.predict(at, batch.x), batch.y).item<double>() *
+           static_cast<double>(batch.size());
+  }
+  return n > 0 ? sum / static_cast<double>(n) : std::nan("");
+}
+
+}  // namespace tessera

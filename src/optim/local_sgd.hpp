@@ -1,0 +1,63 @@
+// Training on one client: the loop every method shares.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "data/client_data.hpp"
+#include "model/model.hpp"
+#include "optim/train_options.hpp"
+
+namespace tessera {
+
+/// What a client works with in a round. Borrowed; valid for the duration of the call.
+struct Local {
+  const Model& model;
+  const ClientData& data;
+  int64_t round;  // 1, 2, …; the learning-rate schedule depends on it
+  uint64_t key;   // derive(seed, kLocal, round, client): batch order and dropout
+  bool newcomer = false;  // held out from training; asks for a model of its own
+};
+
+/// Changes the gradient g [d] in place before the step; w [d] is the current point.
+using GradientHook = std::function<void(const Tensor& w, Tensor& g)>;
+
+/// How a method departs from plain training; the defaults are plain training.
+struct Job {
+  Part part = Part::kTrain;
+  int64_t epochs = 0;                // 0: what the options say
+  GradientHook hook;                 // none
+  std::optional<Tensor> only;        // bool [d]: coordinates that may move; the rest stay as they are
+  int64_t max_steps = 0;             // 0: no limit
+};
+
+struct Trained {
+  Weights weights;
+  double loss = 0;    // mean over all steps, as seen before each step
+  int64_t steps = 0;
+};
+
+/// Mini-batch training from `start`, which is left as it is. A new random order every epoch; the
+/// last batch may be smaller. A part without samples returns `start` and no steps.
+Trained local_sgd(const Weights& start, const Local& local, const TrainOptions& options,
+                  const Job& job = {});
+
+/// Gradient of the mean loss over a whole part, in chunks of `chunk` samples; weights unchanged
+/// (running statistics are those after one training pass).
+struct FullGradient {
+  Tensor grad;     // [d]
+  Tensor buffers;  // [d_b]
+  double loss = 0;
+};
+FullGradient full_gradient(const Weights& at, const Local& local, Loss loss, Part part,
+                           int64_t chunk = 256);
+
+/// Mean loss over a part in evaluation mode; NaN without samples.
+double part_loss(const Model& model, const Weights& at, const ClientData& data, Part part,
+                 Loss loss);
+
+/// Loss and flat gradient of one batch: hand-written where the model has it, else autograd.
+double batch_gradient(const Model& model, Weights& at, const Examples& batch, Loss loss,
+                      uint64_t key, Tensor& grad);
+
+}  // namespace tessera

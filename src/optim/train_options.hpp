@@ -1,0 +1,46 @@
+// Section [train]: what a client does with its data in one round, for every method.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "base/options.hpp"
+#include "model/model.hpp"
+
+namespace tessera {
+
+struct TrainOptions {
+  int64_t epochs = 1;
+  int64_t batch = 32;
+  double lr = 0.01;
+  double lr_decay = 1.0;
+  std::string optimizer = "sgd";
+  double momentum = 0.0;
+  double weight_decay = 0.0;
+  std::string loss = "auto";
+
+  static void options(auto& o, auto&& f) {
+    f(between("epochs", 1, 100000, "passes over a client's training data per round"), o.epochs);
+    f(between("batch", 1, 1e6, "samples per step"), o.batch);
+    f(above("lr", 0, "learning rate of the first round"), o.lr);
+    f(between("lr_decay", 1e-6, 1, "factor on the learning rate after each round"), o.lr_decay);
+    f(one_of("optimizer", {"sgd", "adam"}, "local optimiser, fresh in every round"), o.optimizer);
+    f(between("momentum", 0, 0.9999, "momentum of sgd"), o.momentum);
+    f(at_least("weight_decay", 0, "L2 penalty, added to the gradient"), o.weight_decay);
+    f(one_of("loss", {"auto", "ce", "multilabel"},
+             "cross-entropy, or binary logistic per class; auto: what the dataset asks for"),
+      o.loss);
+  }
+
+  /// Learning rate in round t = 1, 2, …
+  double lr_at(int64_t round) const {
+    return lr * std::pow(lr_decay, static_cast<double>(round - 1));
+  }
+  /// "auto" must have been resolved before training.
+  Loss loss_kind() const {
+    return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy;
+  }
+};
+
+}  // namespace tessera
