@@ -33,7 +33,7 @@ Tensor BatchNorms::buffers() const {
   return train_ && !running_.empty() ? at::cat(running_) : given_;
 }
 
-Tensor dropout(const Tensor& x, double p, uint64_t key) {
+Tensor dropped(const Tensor& x, double p, uint64_t key) {
   Tensor mask = at::empty(x.sizes(), at::kFloat);
   auto* values = mask.data_ptr<float>();
   const auto kept = static_cast<float>(1.0 / (1.0 - p));

@@ -29,7 +29,8 @@ class BatchNorms {
 };
 
 /// x with each entry zeroed with probability p and the rest divided by 1−p; the mask is a function
-/// of the key and the number of entries alone.
-Tensor dropout(const Tensor& x, double p, uint64_t key);
+/// of the key and the number of entries alone. (Not "dropout": torch's would be found by its
+/// argument.)
+Tensor dropped(const Tensor& x, double p, uint64_t key);
 
 }  // namespace tessera

@@ -13,8 +13,8 @@ namespace {
 
 /// oneDNN is five times slower than im2col + GEMM on a single input channel.
 Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t pad) {
-  if (weight.size(1) > 1) return at::conv2d(x, weight, bias, 1, pad);
-  return at::thnn_conv2d(x, weight, {weight.size(2), weight.size(3)}, bias, 1, pad);
+  if (weight.size(1) > 1) return at::conv2d(x, weight, bias, {1, 1}, {pad, pad});
+  return at::thnn_conv2d(x, weight, {weight.size(2), weight.size(3)}, bias, {1, 1}, {pad, pad});
 }
 
 /// he0: N(0, 2/fan_in) with the deviation times `gain`, biases 0. torch: both ±1/sqrt(fan_in).
@@ -103,7 +103,7 @@ Output Sequential::forward(const Weights& at, const Tensor& x, const Pass& pass)
     now = at::linear(now, weight, next());
     if (stage.batch_norm) now = normed(now);
     if (stage.relu) now = at::relu(now);
-    if (stage.dropout > 0 && pass.train) now = dropout(now, stage.dropout, derive(pass.key, i));
+    if (stage.dropout > 0 && pass.train) now = dropped(now, stage.dropout, derive(pass.key, i));
   }
   return {now, features, norms.buffers()};
 }
