@@ -1,0 +1,148 @@
+// Every model's first and second derivatives against finite differences in float64.
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/test_data.hpp"
+
+namespace tessera {
+namespace {
+
+using torch::autograd::grad;
+
+struct Case {
+  std::string name;
+  Shape shape;
+  int64_t batch;
+  int64_t coordinates;  // at least so many, and one of every slice
+  Loss loss = Loss::kCrossEntropy;
+  bool train = true;
+};
+
+std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+  std::string name = info.param.name + (info.param.train ? "" : "_eval");
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+/// One problem: a model, weights, a batch.
+class Derivative : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    at::set_num_threads(1);
+    const Case& c = GetParam();
+    model_ = testing::made(c.name, c.shape);
+    at_ = testing::moved(*model_, 11);
+    x_ = testing::batch(c.shape, c.batch, 12);
+    y_ = testing::labels(c.batch, c.shape.classes, 13);
+  }
+
+  Tensor loss(const Tensor& w, const Tensor& x) const {
+    const auto out = model_->forward({w, at_.b}, x, {GetParam().train, 99});
+    return loss_value(GetParam().loss, out.logits, y_);
+  }
+  double value(const Tensor& w) const {
+    const at::NoGradGuard no_grad;
+    return loss(w, x_).item<double>();
+  }
+  Tensor gradient(const Tensor& w, const Tensor& x, bool graph = false) const {
+    const Tensor leaf = w.requires_grad() ? w : w.detach().clone().requires_grad_();
+    return grad({loss(leaf, x)}, {leaf}, {}, graph, graph)[0];
+  }
+  /// Central difference of the loss along coordinate i.
+  double slope(int64_t i, double step) const {
+    Tensor w = at_.w.clone();
+    double& entry = w.data_ptr<double>()[i];
+    const double centre = entry;
+    entry = centre + step;
+    const double above = value(w);
+    entry = centre - step;
+    return (above - value(w)) / (2 * step);
+  }
+  Tensor unit(int64_t n, uint64_t key) const {
+    const Tensor direction = testing::normal({n}, key);
+    return direction / direction.norm();
+  }
+
+  std::unique_ptr<Model> model_;
+  Weights at_;
+  Tensor x_, y_;
+};
+
+TEST_P(Derivative, FirstMatchesDifferences) {
+  const Layout& layout = model_->layout();
+  const auto slices = static_cast<int64_t>(layout.slices().size());
+  const int64_t per_slice = (GetParam().coordinates + slices - 1) / slices;
+  const Tensor exact = gradient(at_.w, x_);
+  ASSERT_EQ(exact.numel(), layout.numel());
+  Rng rng(5);
+  int checked = 0;
+  int skipped = 0;
+  int moving = 0;
+  for (size_t s = 0; s < layout.slices().size(); ++s) {
+    for (int64_t k = 0; k < per_slice; ++k) {
+      const auto size = static_cast<uint64_t>(layout.slices()[s].numel());
+      const int64_t i = layout.offset(s) + static_cast<int64_t>(rng.below(size));
+      const double wide = slope(i, 1e-5);
+      const double narrow = slope(i, 1e-6);
+      const double tolerance = 1e-8 + 1e-6 * std::abs(narrow);
+      if (std::abs(wide - narrow) > tolerance) {  // a kink of ReLU or max-pool lies between
+        ++skipped;
+        continue;
+      }
+      ++checked;
+      if (std::abs(wide) > 1e-6) ++moving;
+      EXPECT_NEAR(exact[i].item<double>(), wide, tolerance) << layout.slices()[s].name;
+    }
+  }
+  EXPECT_GE(checked + skipped, GetParam().coordinates);
+  EXPECT_LE(skipped * 20, checked);
+  EXPECT_GE(moving * 3, checked);  // dead units and biases before batch norm have slope 0
+}
+
+TEST_P(Derivative, SecondMatchesDifferences) {
+  const Tensor v = unit(at_.w.numel(), 21);
+  const Tensor leaf = at_.w.clone().requires_grad_();
+  const Tensor exact = grad({gradient(leaf, x_, true).dot(v)}, {leaf})[0];
+  constexpr double kStep = 1e-7;
+  const Tensor above = gradient(at_.w + kStep * v, x_);
+  const Tensor below = gradient(at_.w - kStep * v, x_);
+  const Tensor difference = (above - below) / (2 * kStep);
+  const double size = difference.norm().item<double>();
+  EXPECT_GT(size, 1e-3);
+  EXPECT_LT((exact - difference).norm().item<double>(), 1e-5 * size);
+}
+
+/// What gradient inversion needs: how the weights' gradient moves with the input.
+TEST_P(Derivative, MixedWithInputMatchesDifferences) {
+  const Tensor v = unit(at_.w.numel(), 31);
+  const Tensor u = unit(x_.numel(), 32).view(x_.sizes());
+  const Tensor leaf = at_.w.clone().requires_grad_();
+  const Tensor input = x_.clone().requires_grad_();
+  const Tensor along = gradient(leaf, input, true).dot(v);
+  const double exact = (grad({along}, {input})[0] * u).sum().item<double>();
+  constexpr double kStep = 1e-6;
+  const double above = gradient(at_.w, x_ + kStep * u).dot(v).item<double>();
+  const double below = gradient(at_.w, x_ - kStep * u).dot(v).item<double>();
+  EXPECT_NEAR(exact, (above - below) / (2 * kStep), 1e-8 + 1e-5 * std::abs(exact));
+}
+
+const Shape kGrey{{1, 28, 28}, 10};
+const Shape kColour{{3, 32, 32}, 10};
+const Shape kAir{{6, 22}, 5};
+
+INSTANTIATE_TEST_SUITE_P(
+    Models, Derivative,
+    ::testing::Values(Case{"mlp100", kGrey, 3, 60}, Case{"lenet", kColour, 3, 60},
+                      Case{"lenet16", kGrey, 3, 60}, Case{"lenet16-bn", kGrey, 4, 60},
+                      Case{"lenet16-bn", kColour, 3, 20, Loss::kCrossEntropy, false},
+                      Case{"facnn", kGrey, 2, 60}, Case{"cnn32-s", kColour, 2, 60},
+                      Case{"cnn128", kColour, 2, 10}, Case{"alex28", kGrey, 2, 16},
+                      Case{"alex28-s", kGrey, 2, 64}, Case{"gru64", kAir, 3, 60, Loss::kMultiLabel},
+                      Case{"gru128", kAir, 2, 60}),
+    name_of);
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,84 @@
+#include "model/gru.hpp"
+
+#include <cmath>
+
+#include "model/test_data.hpp"
+
+namespace tessera {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+double logistic(double s) { return 1 / (1 + std::exp(-s)); }
+
+struct NaiveLayer {
+  const double *ih, *hh, *bias_ih, *bias_hh;
+  size_t inputs, hidden;
+
+  double from(const double* w, const double* bias, size_t row, const std::vector<double>& x) const {
+    double sum = bias[row];
+    for (size_t i = 0; i < x.size(); ++i) sum += w[row * x.size() + i] * x[i];
+    return sum;
+  }
+  /// States after each step, by the definition of PyTorch's documentation.
+  Rows run(const Rows& x) const {
+    Rows states;
+    std::vector<double> h(hidden, 0.0);
+    for (const auto& now : x) {
+      std::vector<double> next(hidden);
+      for (size_t k = 0; k < hidden; ++k) {
+        const auto input = [&](size_t gate) { return from(ih, bias_ih, gate * hidden + k, now); };
+        const auto state = [&](size_t gate) { return from(hh, bias_hh, gate * hidden + k, h); };
+        const double r = logistic(input(0) + state(0));
+        const double z = logistic(input(1) + state(1));
+        const double n = std::tanh(input(2) + r * state(2));
+        next[k] = (1 - z) * n + z * h[k];
+      }
+      h = next;
+      states.push_back(h);
+    }
+    return states;
+  }
+};
+
+TEST(Gru, ForwardMatchesLoops) {
+  const Shape shape{{7, 5}, 3};
+  const auto model = testing::made("gru64", shape);
+  const Weights at = testing::moved(*model, 1);
+  const Tensor x = testing::batch(shape, 2, 2);
+  const auto out = model->forward(at, x, {true, 3});
+  const double* w = at.w.data_ptr<double>();
+  const auto layer = [&](size_t first, size_t inputs) {
+    const auto part = [&](size_t i) { return w + model->layout().offset(first + i); };
+    return NaiveLayer{part(0), part(1), part(2), part(3), inputs, 64};
+  };
+  for (int64_t n = 0; n < 2; ++n) {
+    Rows steps;
+    for (int64_t t = 0; t < 7; ++t) {
+      const Tensor row = x[n][t].contiguous();
+      steps.emplace_back(row.data_ptr<double>(), row.data_ptr<double>() + 5);
+    }
+    const auto last = layer(4, 64).run(layer(0, 5).run(steps)).back();
+    const Tensor features = out.features[n].contiguous();
+    for (size_t k = 0; k < 64; ++k) EXPECT_NEAR(features.data_ptr<double>()[k], last[k], 1e-12);
+    for (int64_t c = 0; c < 3; ++c) {
+      double sum = w[model->layout().offset(9) + c];
+      for (int64_t k = 0; k < 64; ++k) {
+        sum += w[model->layout().offset(8) + c * 64 + k] * last[static_cast<size_t>(k)];
+      }
+      EXPECT_NEAR(out.logits[n][c].item<double>(), sum, 1e-12);
+    }
+  }
+}
+
+TEST(Gru, TakesSequencesOfAnyLengthButNotOtherFeatures) {
+  const auto model = testing::made("gru64", {{7, 5}, 3});
+  const Weights at = model->init(1);
+  EXPECT_EQ(model->forward(at, testing::normal({2, 1, 5}, 1), {}).logits.size(1), 3);
+  EXPECT_THROW(model->forward(at, testing::normal({2, 7, 6}, 1), {}), std::invalid_argument);
+  EXPECT_THROW(model->forward(at, testing::normal({2, 0, 5}, 1), {}), std::invalid_argument);
+  EXPECT_THROW(model->forward(at, testing::normal({2, 35}, 1), {}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tessera
