@@ -44,8 +44,26 @@ Status fail(Error kind, fmt::format_string<Args...> text, Args&&... args) {
   return absl::InternalError(message);
 }
 
+/// Whether an error is of this kind.
+inline bool is_kind(const Status& status, Error kind) {
+  return status.code() == fail(kind, "").code();
+}
+
 inline Status ok() { return absl::OkStatus(); }
 inline std::string message(const Status& status) { return std::string(status.message()); }
+
+/// The kind that fail() was given; kInternal for anything else. Not for a status that is fine.
+inline Error error_of(const Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument: return Error::kInvalid;
+    case absl::StatusCode::kNotFound: return Error::kNotFound;
+    case absl::StatusCode::kAlreadyExists: return Error::kExists;
+    case absl::StatusCode::kAborted: return Error::kBusy;
+    case absl::StatusCode::kUnavailable: return Error::kIo;
+    case absl::StatusCode::kCancelled: return Error::kInterrupted;
+    default: return Error::kInternal;
+  }
+}
 
 /// The same error with "<place>: " in front, for callers that know more about where.
 inline Status at_place(const Status& status, const std::string& place) {

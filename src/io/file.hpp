@@ -58,6 +58,9 @@ class AtomicFile {
   Status failed_;
 };
 
+/// Renames and syncs the directory, so that the new name survives a power cut.
+Status rename_synced(const std::string& from, const std::string& to);
+
 Status write_file_atomic(const std::string& path, ByteSpan bytes);
 
 /// Exclusive use of a directory by one process, through flock on DIR/.lock; the kernel lets go of

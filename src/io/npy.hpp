@@ -22,7 +22,8 @@ struct Npy {
 /// One array of format version 1, 2 or 3. kInvalid for other element types ('|b1', '>f4', objects,
 /// records, text), a size that is not the shape's, or a damaged header.
 Result<Npy> parse_npy(ByteSpan file, const std::string& name);
-Bytes write_npy(const Npy& array);
+/// Version 1, aligned as NumPy does. kInvalid for another dtype or data that do not fit the shape.
+Result<Bytes> write_npy(const Npy& array);
 
 /// Arrays by name without the ".npy". kInvalid if larger than max_bytes once unpacked.
 Result<std::map<std::string, Npy>> parse_npz(ByteSpan file, size_t max_bytes,

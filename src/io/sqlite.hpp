@@ -102,6 +102,7 @@ class Database {
     void operator()(sqlite3* database) const;
   };
   Database(sqlite3* database, std::string path);
+  static Result<Database> open_file(const std::string& name, int flags, const std::string& path);
 
   std::unique_ptr<sqlite3, Close> database_;
   std::string path_;
@@ -121,6 +122,8 @@ class Transaction {
 
  private:
   explicit Transaction(Database& database) : database_(&database) {}
+  void roll_back();
+
   Database* database_;
 };
 

@@ -1,0 +1,140 @@
+#include "io/unpack.hpp"
+
+#include <lzma.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "base/text.hpp"
+#include "io/file.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::array<uint8_t, 3> kGzipMagic{0x1F, 0x8B, 8};
+constexpr std::array<uint8_t, 6> kXzMagic{0xFD, '7', 'z', 'X', 'Z', 0};
+constexpr size_t kPiece = 1 << 16;
+// The largest preset of xz (-9) needs 65 MiB; a header may ask for 4 GiB.
+constexpr uint64_t kXzMemory = uint64_t{256} << 20;
+
+bool starts_with(ByteSpan bytes, ByteSpan magic) {
+  return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
+}
+
+Status too_large(const std::string& name, size_t max_bytes) {
+  return fail(Error::kInvalid, "{}: holds more than the {} expected; is it the right file?", name,
+              human_bytes(static_cast<double>(max_bytes)));
+}
+
+Status cut_off(const std::string& name) {
+  return fail(Error::kInvalid, "{}: the packed data end too early; copy or download it again",
+              name);
+}
+
+Status corrupt(const std::string& name, size_t at) {
+  return fail(Error::kInvalid,
+              "{}: the packed data are damaged near byte {}; copy or download it again", name, at);
+}
+
+struct EndInflate {
+  void operator()(z_stream* stream) const { inflateEnd(stream); }
+};
+struct EndLzma {
+  void operator()(lzma_stream* stream) const { lzma_end(stream); }
+};
+
+Result<Bytes> unpack_gzip(ByteSpan packed, size_t max_bytes, const std::string& name) {
+  Bytes out;
+  size_t at = 0;
+  while (at < packed.size()) {
+    // gzip files may be glued together; what comes after them must be another.
+    if (!starts_with(packed.subspan(at), kGzipMagic))
+      return fail(Error::kInvalid, "{}: garbage after the packed data, from byte {}", name, at);
+    TESSERA_ASSIGN(const size_t taken,
+                   inflate_one(packed.subspan(at), InflateKind::kGzip, max_bytes, name, out));
+    at += taken;
+  }
+  return out;
+}
+
+Result<Bytes> unpack_xz(ByteSpan packed, size_t max_bytes, const std::string& name) {
+  lzma_stream stream = LZMA_STREAM_INIT;
+  if (lzma_stream_decoder(&stream, kXzMemory, LZMA_CONCATENATED) != LZMA_OK)
+    return fail(Error::kIo, "{}: not enough memory to unpack", name);
+  const std::unique_ptr<lzma_stream, EndLzma> guard(&stream);
+  stream.next_in = packed.data();
+  stream.avail_in = packed.size();
+  Bytes out, piece(kPiece);
+  while (true) {
+    stream.next_out = piece.data();
+    stream.avail_out = piece.size();
+    const lzma_ret result = lzma_code(&stream, LZMA_FINISH);
+    const size_t made = piece.size() - stream.avail_out;
+    if (made > max_bytes - out.size()) return too_large(name, max_bytes);
+    out.insert(out.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(made));
+    switch (result) {
+      case LZMA_OK:
+        continue;
+      case LZMA_STREAM_END:
+        return out;
+      case LZMA_BUF_ERROR:
+        return cut_off(name);
+      case LZMA_MEM_ERROR:
+        return fail(Error::kIo, "{}: not enough memory to unpack", name);
+      case LZMA_MEMLIMIT_ERROR:
+        return fail(Error::kInvalid,
+                    "{}: asks for more than {} to unpack; pack it with xz -9 or less", name,
+                    human_bytes(static_cast<double>(kXzMemory)));
+      case LZMA_OPTIONS_ERROR:
+        return fail(Error::kInvalid, "{}: uses a feature of xz that this liblzma does not know",
+                    name);
+      default:
+        return corrupt(name, packed.size() - stream.avail_in);
+    }
+  }
+}
+
+}  // namespace
+
+Result<size_t> inflate_one(ByteSpan packed, InflateKind kind, size_t max_bytes,
+                           const std::string& name, Bytes& out) {
+  z_stream stream{};
+  if (inflateInit2(&stream, kind == InflateKind::kGzip ? 15 + 16 : -15) != Z_OK)
+    return fail(Error::kIo, "{}: not enough memory to unpack", name);
+  const std::unique_ptr<z_stream, EndInflate> guard(&stream);
+  std::array<uint8_t, kPiece> piece;
+  size_t fed = 0;
+  while (true) {
+    if (stream.avail_in == 0) {  // zlib counts in 32 bits
+      const size_t n = std::min<size_t>(packed.size() - fed, size_t{1} << 30);
+      stream.next_in = const_cast<uint8_t*>(packed.data() + fed);
+      stream.avail_in = static_cast<uInt>(n);
+      fed += n;
+    }
+    stream.next_out = piece.data();
+    stream.avail_out = kPiece;
+    const int result = inflate(&stream, Z_NO_FLUSH);
+    const size_t made = kPiece - stream.avail_out;
+    if (out.size() > max_bytes || made > max_bytes - out.size()) return too_large(name, max_bytes);
+    out.insert(out.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(made));
+    if (result == Z_STREAM_END) return fed - stream.avail_in;
+    if (result == Z_BUF_ERROR) return cut_off(name);  // there was nothing left to feed
+    if (result == Z_MEM_ERROR) return fail(Error::kIo, "{}: not enough memory to unpack", name);
+    if (result != Z_OK) return corrupt(name, fed - stream.avail_in);
+  }
+}
+
+bool is_packed(ByteSpan bytes) {
+  return starts_with(bytes, kGzipMagic) || starts_with(bytes, kXzMagic);
+}
+
+Result<Bytes> unpack(ByteSpan packed, size_t max_bytes, const std::string& name) {
+  if (starts_with(packed, kGzipMagic)) return unpack_gzip(packed, max_bytes, name);
+  if (starts_with(packed, kXzMagic)) return unpack_xz(packed, max_bytes, name);
+  if (packed.size() > max_bytes) return too_large(name, max_bytes);
+  return Bytes(packed.begin(), packed.end());
+}
+
+}  // namespace tessera
