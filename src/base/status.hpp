@@ -44,11 +44,6 @@ Status fail(Error kind, fmt::format_string<Args...> text, Args&&... args) {
   return absl::InternalError(message);
 }
 
-/// Whether an error is of this kind.
-inline bool is_kind(const Status& status, Error kind) {
-  return status.code() == fail(kind, "").code();
-}
-
 inline Status ok() { return absl::OkStatus(); }
 inline std::string message(const Status& status) { return std::string(status.message()); }
 

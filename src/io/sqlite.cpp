@@ -186,7 +186,7 @@ Result<Database> Database::open(const std::string& path, Mode mode) {
   }
   auto database = open_file(path, SQLITE_OPEN_READONLY, path);
   if (database.ok() || !exists(path) || exists(path + "-wal")) return database;
-  if (!is_kind(database.status(), Error::kIo)) return database;
+  if (error_of(database.status()) != Error::kIo) return database;
   // A WAL database in a directory without write permission, and nobody writing: it cannot change.
   return open_file(immutable_uri(path), SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, path);
 }
