@@ -1,0 +1,34 @@
+// Named tensors as safetensors bytes: the one codec for checkpoints, saved models and the wire.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/status.hpp"
+#include "io/bytes.hpp"
+#include "tensor/fields.hpp"
+
+namespace tessera {
+
+using Metadata = std::map<std::string, std::string>;
+
+struct Decoded {
+  TensorDict tensors;
+  Metadata metadata;
+};
+
+/// Any dense CPU tensors of bool, integer or float type.
+Bytes encode(const TensorDict& tensors, const Metadata& metadata = {});
+/// Tensors refer to the bytes, which are kept alive by them; nothing is copied.
+/// kInvalid names what is wrong with the bytes; `name` stands for them in the message.
+Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name);
+/// Size of encode(tensors).
+int64_t encoded_size(const TensorDict& tensors);
+
+/// Whole files: written atomically with a digest of the data in the metadata, which is checked when
+/// read, so that a damaged file never loads.
+Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata = {});
+Result<Decoded> load_tensors(const std::string& path);
+
+}  // namespace tessera
