@@ -14,7 +14,8 @@ namespace tessera {
 using at::Tensor;
 
 /// All samples of a dataset, preprocessed. x float32 [n, …] (may be an overlapping view, as for
-/// windows of a time series), y int64 [n] in 0 … classes−1. Immutable once built.
+/// windows of a time series), y int64 [n] in 0 … classes−1. Each sample is contiguous. Immutable
+/// once built.
 struct Pool {
   Tensor x, y;
   int64_t classes = 0;
@@ -29,6 +30,8 @@ struct Examples {
 /// empty elsewhere, where adaptation uses kTrain.
 enum class Part { kTrain, kVal, kTest, kSupport };
 
+/// Training rows stand in random order, so the first k of them are a random subset (with partition
+/// mper2 one with the client's class shares). A newcomer of mper2 trains on its support rows.
 class ClientData {
  public:
   std::string name;  // "7", or the station's or file's name

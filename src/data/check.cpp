@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text.hpp"
+#include "data/options.hpp"
+#include "data/partition.hpp"
+
+namespace tessera {
+namespace {
+
+using Keys = std::vector<std::string>;
+
+struct SetInfo {
+  const char* name;
+  const char* line;
+  bool natural;     // its clients are given; otherwise a pool that a partition deals
+  int64_t classes;  // 0: only the files tell
+  Keys keys, scales;
+};
+
+const std::vector<SetInfo>& sets() {
+  static const Keys kImages{"scale", "train_samples", "test_samples", "val"};
+  static const Keys kAir{"balanced", "window", "stride", "windows", "station_id", "stats"};
+  static const Keys kGray{"global", "unit", "pixel"}, kColour{"global", "unit", "half", "pixel"};
+  static const std::vector<SetInfo> kSets{
+      {"mnist", "handwritten digits, 1x28x28, 10 classes", false, 10, kImages, kGray},
+      {"fmnist", "Fashion-MNIST, clothing, 1x28x28, 10 classes", false, 10, kImages, kGray},
+      {"cifar10", "photographs, 3x32x32, 10 classes", false, 10, kImages, kColour},
+      {"cifar100", "photographs, 3x32x32, 100 classes", false, 100, kImages, kColour},
+      {"mnistm",
+       "MNIST digits on photographs, 3x28x28, 10 classes; real or built",
+       false,
+       10,
+       {"built", "gray", "train_samples", "test_samples", "val"},
+       {}},
+      {"vmnist",
+       "six variants of MNIST, 18 clients, 1x28x28, 10 classes; built",
+       true,
+       10,
+       {"balanced", "shrink"},
+       {}},
+      {"air-bj", "air quality, 12 stations in Beijing, hourly, 5 levels", true, 5, kAir, {}},
+      {"air-5c",
+       "air quality, 15 sites in five Chinese cities, hourly, 5 levels",
+       true,
+       5,
+       kAir,
+       {}},
+      {"air-a", "air quality, 25 sites of air-bj and air-5c", true, 5, kAir, {}},
+      {"air-b", "air quality, 13 sites in four cities, nearest first", true, 5, kAir, {}},
+      {"npz", "your own: client-NAME.npz files in data_dir", true, 0, {"val"}, {}},
+  };
+  return kSets;
+}
+
+struct PartitionInfo {
+  const char* name;
+  const char* line;
+  Keys keys;
+};
+
+const std::vector<PartitionInfo>& partitions() {
+  static const std::vector<PartitionInfo> kPartitions{
+      {"iid", "shuffled, equal parts", {"newcomers"}},
+      {"pathological", "so many `classes` per client, uneven shares", {"newcomers", "classes"}},
+      {"dirichlet", "class shares from Dir(`alpha`)", {"newcomers", "alpha"}},
+      {"few", "dirichlet, then `samples` (50) training samples per client", {"newcomers", "alpha"}},
+      {"quantity", "exactly `classes` labels per client, equal counts", {"newcomers", "classes"}},
+      {"mper2",
+       "two neighbouring classes, log-normal sizes, support and query",
+       {"newcomers", "share"}},
+      {"cbam",
+       "three clients, each with a `fraction` of its own three classes",
+       {"split", "fraction"}},
+      {"pfht70", "90 % of a client's samples from 70 % of the classes", {"newcomers"}},
+      {"natural", "one client per station, file or variant", {"newcomers"}},
+  };
+  return kPartitions;
+}
+
+template <class Table>
+auto find_named(const Table& table, const std::string& name) {
+  const auto it = std::find_if(table.begin(), table.end(),
+                               [&](const auto& entry) { return entry.name == name; });
+  return it == table.end() ? nullptr : &*it;
+}
+
+template <class Table>
+std::vector<NamedLine> lines(const Table& table) {
+  std::vector<NamedLine> out;
+  for (const auto& entry : table) out.push_back({entry.name, entry.line});
+  return out;
+}
+
+template <class Table>
+std::string unknown(const char* key, const std::string& name, const Table& table) {
+  std::vector<std::string> known;
+  for (const auto& entry : table) known.emplace_back(entry.name);
+  return fmt::format("{} = \"{}\" is not known{}", key, name, suggestion(name, known));
+}
+
+// Keys that were changed though neither the set nor the partition looks at them.
+void check_unused(const DataOptions& options, const SetInfo& set, const PartitionInfo& partition,
+                  std::vector<std::string>& problems) {
+  static const Keys kCommon{"set", "partition", "data_dir", "clients", "samples"};
+  const auto has = [](const Keys& keys, const std::string& key) {
+    return std::find(keys.begin(), keys.end(), key) != keys.end();
+  };
+  DataOptions changed = options, standard;
+  const auto ours = bind_options(changed), theirs = bind_options(standard);
+  for (size_t i = 0; i < ours.size(); ++i) {
+    const auto& key = ours[i].spec.key;
+    if (has(kCommon, key) || has(set.keys, key) || has(partition.keys, key)) continue;
+    if (option_text(ours[i]) == option_text(theirs[i])) continue;
+    problems.push_back(
+        fmt::format("{} = {} does nothing with set '{}' and partition '{}'; remove it", key,
+                    option_text(ours[i]), set.name, partition.name));
+  }
+}
+
+void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::string>& problems) {
+  const bool natural = options.partition == "natural";
+  if (natural && !set.natural)
+    problems.push_back(
+        fmt::format("partition = \"natural\" does not fit set '{}', which has no "
+                    "clients of its own; use dirichlet or another one",
+                    set.name));
+  if (!natural && set.natural)
+    problems.push_back(
+        fmt::format("set = \"{}\" has clients of its own and cannot be dealt by '{}'; "
+                    "use partition = \"natural\"",
+                    set.name, options.partition));
+  const bool by_class = options.partition == "pathological" || options.partition == "quantity";
+  if (by_class && !set.natural && options.classes > set.classes)
+    problems.push_back(fmt::format("classes = {} is more than the {} classes of set '{}'",
+                                   options.classes, set.classes, set.name));
+  if (options.partition == "cbam") {
+    if (set.classes != 10)
+      problems.push_back(fmt::format("partition = \"cbam\" needs a set of 10 classes; '{}' has {}",
+                                     set.name, set.classes));
+    if (options.clients != 0 && options.clients != client_count(options))
+      problems.push_back(
+          fmt::format("clients = {} does not fit partition 'cbam', which always has "
+                      "{}; remove it",
+                      options.clients, client_count(options)));
+    if (options.fraction > 0.0 && options.split != DataOptions{}.split)
+      problems.push_back("fraction and split are both set; keep one of them");
+  }
+  const auto& scales = set.scales;
+  if (!scales.empty() && std::find(scales.begin(), scales.end(), options.scale) == scales.end())
+    problems.push_back(fmt::format("scale = \"{}\" does not fit set '{}'; use one of {}",
+                                   options.scale, set.name, join(scales, ", ")));
+  if (options.set == "npz" && options.data_dir.empty())
+    problems.push_back(
+        "set = \"npz\" needs data_dir, the directory with your client-NAME.npz files");
+}
+
+}  // namespace
+
+const std::vector<NamedLine>& dataset_names() {
+  static const auto kLines = lines(sets());
+  return kLines;
+}
+
+const std::vector<NamedLine>& partition_names() {
+  static const auto kLines = lines(partitions());
+  return kLines;
+}
+
+std::vector<std::string> check_data(const DataOptions& options) {
+  std::vector<std::string> problems;
+  const auto* set = find_named(sets(), options.set);
+  const auto* partition = find_named(partitions(), options.partition);
+  if (!set) problems.push_back(unknown("set", options.set, sets()));
+  if (!partition) problems.push_back(unknown("partition", options.partition, partitions()));
+  DataOptions copy = options;
+  for (const auto& option : bind_options(copy))
+    if (auto wrong = option_error(option); !wrong.empty()) problems.push_back(std::move(wrong));
+  if (!set || !partition) return problems;
+  check_fit(options, *set, problems);
+  check_unused(options, *set, *partition, problems);
+  return problems;
+}
+
+}  // namespace tessera

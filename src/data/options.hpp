@@ -1,0 +1,90 @@
+// Section [data] of an experiment: which set, dealt how. Needs no torch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/options.hpp"
+
+namespace tessera {
+
+/// Each set and partition uses some of these; check_data refuses a key that would do nothing.
+struct DataOptions {
+  std::string set = "fmnist";
+  std::string partition = "dirichlet";
+  std::string data_dir;       // empty: TESSERA_DATA, then the system's dataset directory
+  int64_t clients = 0;        // that take part; 0: 20, or as many as the set or partition has
+  int64_t newcomers = 0;      // dealt data like the others, but never train
+  int64_t train_samples = 0;  // random subsets of the pools, before dealing; 0: all
+  int64_t test_samples = 0;
+  int64_t samples = 0;  // training samples kept per client; 0: all (partition few: 50)
+  double val = 0.1;     // fraction of a client's training samples that becomes its validation split
+
+  double alpha = 0.5;            // dirichlet, few
+  int64_t classes = 2;           // pathological, quantity
+  std::string share = "client";  // mper2
+  int64_t split = 1;             // cbam
+  double fraction = 0.0;         // cbam; 0: by split
+
+  std::string scale = "global";  // mnist, fmnist, cifar10, cifar100
+  bool built = false;            // mnistm
+  bool gray = false;             // mnistm
+  bool balanced = false;         // vmnist, air
+  int64_t shrink = 1;            // vmnist
+  int64_t window = 48;           // air, hours
+  int64_t stride = 1;            // air, hours
+  int64_t windows = 0;           // air, per client; 0: all
+  bool station_id = false;       // air
+  std::string stats = "local";   // air
+
+  static void options(auto& o, auto&& f) {
+    f(any("set", "dataset (see `tessera data list`)"), o.set);
+    f(any("partition", "how samples are dealt to clients"), o.partition);
+    f(any("data_dir", "where dataset files are; default: TESSERA_DATA, then the system's"),
+      o.data_dir);
+    f(between("clients", 0, 100000,
+              "clients that take part; 0: 20, or as many as the set or partition has"),
+      o.clients);
+    f(between("newcomers", 0, 100000, "further clients, held out until they join"), o.newcomers);
+    f(at_least("train_samples", 0, "use a random subset of the training pool; 0: all"),
+      o.train_samples);
+    f(at_least("test_samples", 0, "use a random subset of the test pool; 0: all"), o.test_samples);
+    f(at_least("samples", 0, "training samples kept per client; 0: all (partition few: 50)"),
+      o.samples);
+    f(between("val", 0.0, 0.9, "fraction of a client's training samples set aside to validate on"),
+      o.val);
+    f(above("alpha", 0.0, "dirichlet, few: evenness of shares; small is skewed"), o.alpha);
+    f(at_least("classes", 1, "pathological, quantity: classes per client"), o.classes);
+    f(one_of("share", {"client", "class"}, "mper2: one size factor per client or per class"),
+      o.share);
+    f(between("split", 1, 3, "cbam: which published split; 1 is the most skewed"), o.split);
+    f(between("fraction", 0.0, 1.0, "cbam: the owner's share of its classes; 0: by split"),
+      o.fraction);
+    f(one_of("scale", {"global", "unit", "pixel", "half"},
+             "pixels: the set's mean and deviation, [0,1], per pixel, or [-1,1]"),
+      o.scale);
+    f(any("built", "mnistm: build 60,000 + 10,000 images from mnist and cifar10"), o.built);
+    f(any("gray", "mnistm: luminance instead of colour"), o.gray);
+    f(any("balanced", "vmnist, air: the same number of samples for every client"), o.balanced);
+    f(between("shrink", 1, 1000, "vmnist: divide all counts by this"), o.shrink);
+    f(between("window", 1, 1000, "air: hours of input before the predicted hour"), o.window);
+    f(between("stride", 1, 1000, "air: hours between the starts of two windows"), o.stride);
+    f(at_least("windows", 0, "air: windows kept per client, the earliest; 0: all"), o.windows);
+    f(any("station_id", "air: a number for the station as a further feature"), o.station_id);
+    f(one_of("stats", {"local", "global"}, "air: standardise by own or by everybody's statistics"),
+      o.stats);
+  }
+};
+
+struct NamedLine {
+  std::string name, line;
+};
+/// Tables for `tessera data list`: name and one line each.
+const std::vector<NamedLine>& dataset_names();
+const std::vector<NamedLine>& partition_names();
+
+/// Checks names and combinations without touching a file. All problems at once; empty = fine.
+std::vector<std::string> check_data(const DataOptions& options);
+
+}  // namespace tessera

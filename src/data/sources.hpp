@@ -1,0 +1,37 @@
+// The loaders behind load_federation and what they share. Inside data/ only.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "data/federation.hpp"
+#include "data/images.hpp"
+
+namespace tessera {
+
+/// float32 = (byte / 255 − mean) / std per channel, of the given rows in the given order.
+Pool make_pool(const ImageSet& images, std::span<const int64_t> rows, const Moments& moments);
+/// float32 = (byte − mean) / (std + 0.001) per pixel, with moments of all images of the set.
+Pool make_pixel_pool(const ImageSet& images, std::span<const int64_t> rows);
+
+/// Which of a natural federation's clients take part and which come later: newcomers are drawn by
+/// key, of the others the first options.clients (0 = all) take part. Both ascend.
+struct Picked {
+  std::vector<size_t> clients, newcomers;
+};
+Result<Picked> pick_clients(size_t available, const DataOptions& options, uint64_t key);
+
+/// A client of a natural federation from its rows; shuffles and thins the training rows.
+ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, Hand hand, double val,
+                          int64_t samples, uint64_t key);
+
+/// SHA-256 of set, shape, and every client's name, rows and labels. row_numbers translates pool
+/// rows into the set's own (empty: they are the same).
+std::string digest_of(const Federation& federation, std::span<const int64_t> row_numbers = {});
+
+Result<Federation> load_image_federation(const DataOptions& options, uint64_t key);
+
+}  // namespace tessera
