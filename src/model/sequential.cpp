@@ -27,47 +27,58 @@ std::pair<Fill, Fill> weight_and_bias(Init init, int64_t fan_in, double gain) {
   return {{Fill::Kind::kNormal, gain * std::sqrt(2.0 / inputs)}, {Fill::Kind::kConstant, 0.0}};
 }
 
+/// Slices and their fills, in flat order.
+struct Listing {
+  std::vector<Slice> slices, buffers;
+  std::vector<Fill> fills, buffer_fills;
+
+  void conv(const ConvStage& stage, size_t index, Init init) {
+    const auto name = "conv" + std::to_string(index + 1);
+    const int64_t k = stage.kernel;
+    const auto [weight, bias] =
+        weight_and_bias(init, stage.in * k * k, stage.pool > 0 ? 1 / 1.5 : 1.0);
+    slices.push_back({name + ".weight", {stage.out, stage.in, k, k}, Role::kBody, true});
+    slices.push_back({name + ".bias", {stage.out}, Role::kBody, true});
+    fills.insert(fills.end(), {weight, bias});
+    if (stage.batch_norm) norm(stage.out, true);
+  }
+
+  void linear(const LinearStage& stage, size_t index, bool last, Init init) {
+    const auto name = last ? "head" : "fc" + std::to_string(index + 1);
+    const Role role = last ? Role::kHead : Role::kBody;
+    const auto [weight, bias] = weight_and_bias(init, stage.in, last ? 0.3 : 1.0);
+    slices.push_back({name + ".weight", {stage.out, stage.in}, role, false});
+    slices.push_back({name + ".bias", {stage.out}, role, false});
+    fills.insert(fills.end(), {weight, bias});
+    if (stage.batch_norm) norm(stage.out, false);
+  }
+
+  void norm(int64_t width, bool features) {
+    const auto name = "bn" + std::to_string(buffers.size() / 2 + 1);
+    const Fill zero{Fill::Kind::kConstant, 0.0};
+    const Fill one{Fill::Kind::kConstant, 1.0};
+    slices.push_back({name + ".weight", {width}, Role::kNorm, features});
+    slices.push_back({name + ".bias", {width}, Role::kNorm, features});
+    fills.insert(fills.end(), {one, zero});
+    buffers.push_back({name + ".running_mean", {width}, Role::kNorm, features});
+    buffers.push_back({name + ".running_var", {width}, Role::kNorm, features});
+    buffer_fills.insert(buffer_fills.end(), {zero, one});
+  }
+};
+
 }  // namespace
 
 Sequential::Sequential(SequentialSpec spec, Init init) : spec_(std::move(spec)) {
-  for (size_t i = 0; i < spec_.convs.size(); ++i) add_conv(spec_.convs[i], i, init);
-  for (size_t i = 0; i < spec_.linears.size(); ++i) add_linear(spec_.linears[i], i, init);
-  layout_ = Layout(std::move(slices_));
-  buffers_ = Layout(std::move(buffer_slices_));
-}
-
-void Sequential::add_conv(const ConvStage& stage, size_t index, Init init) {
-  const auto name = "conv" + std::to_string(index + 1);
-  const auto [weight, bias] =
-      weight_and_bias(init, stage.in * stage.kernel * stage.kernel, stage.pool > 0 ? 1 / 1.5 : 1.0);
-  slices_.push_back(
-      {name + ".weight", {stage.out, stage.in, stage.kernel, stage.kernel}, Role::kBody, true});
-  slices_.push_back({name + ".bias", {stage.out}, Role::kBody, true});
-  fills_.insert(fills_.end(), {weight, bias});
-  if (stage.batch_norm) add_norm(stage.out, true);
-}
-
-void Sequential::add_linear(const LinearStage& stage, size_t index, Init init) {
-  const bool last = index + 1 == spec_.linears.size();
-  const auto name = last ? "head" : "fc" + std::to_string(index + 1);
-  const Role role = last ? Role::kHead : Role::kBody;
-  const auto [weight, bias] = weight_and_bias(init, stage.in, last ? 0.3 : 1.0);
-  slices_.push_back({name + ".weight", {stage.out, stage.in}, role, false});
-  slices_.push_back({name + ".bias", {stage.out}, role, false});
-  fills_.insert(fills_.end(), {weight, bias});
-  if (stage.batch_norm) add_norm(stage.out, false);
-}
-
-void Sequential::add_norm(int64_t width, bool features) {
-  const auto name = "bn" + std::to_string(buffer_slices_.size() / 2 + 1);
-  const Fill zero{Fill::Kind::kConstant, 0.0};
-  const Fill one{Fill::Kind::kConstant, 1.0};
-  slices_.push_back({name + ".weight", {width}, Role::kNorm, features});
-  slices_.push_back({name + ".bias", {width}, Role::kNorm, features});
-  fills_.insert(fills_.end(), {one, zero});
-  buffer_slices_.push_back({name + ".running_mean", {width}, Role::kNorm, features});
-  buffer_slices_.push_back({name + ".running_var", {width}, Role::kNorm, features});
-  buffer_fills_.insert(buffer_fills_.end(), {zero, one});
+  Listing list;
+  const auto& [sample, convs, linears] = spec_;
+  for (size_t i = 0; i < convs.size(); ++i) list.conv(convs[i], i, init);
+  for (size_t i = 0; i < linears.size(); ++i) {
+    list.linear(linears[i], i, i + 1 == linears.size(), init);
+  }
+  layout_ = Layout(std::move(list.slices));
+  buffers_ = Layout(std::move(list.buffers));
+  fills_ = std::move(list.fills);
+  buffer_fills_ = std::move(list.buffer_fills);
 }
 
 Weights Sequential::init(uint64_t key) const {

@@ -50,15 +50,9 @@ class Sequential final : public Model {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
 
  private:
-  void add_conv(const ConvStage& stage, size_t index, Init init);
-  void add_linear(const LinearStage& stage, size_t index, Init init);
-  void add_norm(int64_t width, bool features);
-
   SequentialSpec spec_;
   Layout layout_, buffers_;
-  // Parallel to the layouts' slices; filled while these are listed.
-  std::vector<Slice> slices_, buffer_slices_;
-  std::vector<Fill> fills_, buffer_fills_;
+  std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };
 
 }  // namespace tessera
