@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/key.hpp"
+#include "model/fast/fast_net.hpp"
 #include "model/layers.hpp"
 
 namespace tessera {
@@ -79,7 +80,11 @@ Sequential::Sequential(SequentialSpec spec, Init init) : spec_(std::move(spec)) 
   buffers_ = Layout(std::move(list.buffers));
   fills_ = std::move(list.fills);
   buffer_fills_ = std::move(list.buffer_fills);
+  fast_gradient_ = FastNet::supports(spec_, false);
+  if (FastNet::supports(spec_, true)) fast_ = std::make_unique<FastNet>(spec_);
 }
+
+Sequential::~Sequential() = default;
 
 Weights Sequential::init(uint64_t key) const {
   return {drawn(layout_, fills_, key), drawn(buffers_, buffer_fills_, key)};
@@ -117,6 +122,23 @@ Output Sequential::forward(const Weights& at, const Tensor& x, const Pass& pass)
     if (stage.dropout > 0 && pass.train) now = dropped(now, stage.dropout, derive(pass.key, i));
   }
   return {now, features, norms.buffers()};
+}
+
+bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                                Tensor& grad, double& value) const {
+  const auto plain = [&](const Tensor& v) {
+    return v.scalar_type() == at::kFloat && v.is_contiguous() && v.numel() == layout_.numel();
+  };
+  if (!fast_gradient_ || !plain(at.w) || !plain(grad) || x.requires_grad()) return false;
+  return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
+}
+
+Tensor Sequential::predict(const Weights& at, const Tensor& x) const {
+  if (!fast_ || at.w.scalar_type() != at::kFloat) return Model::predict(at, x);
+  const Tensor w = at.w.contiguous();
+  Tensor logits = at::empty({x.size(0), fast_->classes()}, at::kFloat);
+  fast_->predict(w.data_ptr<float>(), x.to(at::kFloat), logits.data_ptr<float>());
+  return logits;
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/fill.hpp"
@@ -38,19 +39,27 @@ struct SequentialSpec {
   std::vector<LinearStage> linears;
 };
 
+class FastNet;
+
 /// The network of a description whose stages fit together (models() sees to that).
 class Sequential final : public Model {
  public:
   Sequential(SequentialSpec spec, Init init);
+  ~Sequential() override;
 
   const SequentialSpec& spec() const { return spec_; }
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+  bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
+                      double& value) const override;
+  Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:
   SequentialSpec spec_;
+  std::unique_ptr<FastNet> fast_;  // empty where the network is not one of its kind
+  bool fast_gradient_ = false;     // not with dropout, which has to draw
   Layout layout_, buffers_;
   std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };

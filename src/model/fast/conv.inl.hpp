@@ -1,0 +1,232 @@
+// Convolutions and pooling; included like tiles.inl.hpp, after it.
+
+void transpose(int64_t rows, int64_t cols, const float* in, int64_t in_row, float* out,
+               int64_t out_row) {
+  // Blocks of 16 × 16: both sides then stay within a few cache lines.
+  for (int64_t r0 = 0; r0 < rows; r0 += 16)
+    for (int64_t c0 = 0; c0 < cols; c0 += 16) {
+      const int64_t r1 = std::min(r0 + 16, rows), c1 = std::min(c0 + 16, cols);
+      for (int64_t c = c0; c < c1; ++c)
+        for (int64_t r = r0; r < r1; ++r) out[c * out_row + r] = in[r * in_row + c];
+    }
+}
+
+// Panel after panel; inside one, depth rows (kernel row, kernel column, channel) of `width` floats.
+void pack_forward(const ConvShape& s, const float* weight, float* packed) {
+  const int64_t area = s.kernel * s.kernel, depth = s.depth();
+  for (int64_t begin = 0, width; begin < s.out_lanes(); begin += width) {
+    width = panel_width(s.out_lanes(), begin);
+    float* panel = packed + begin * depth;
+    const int64_t real = std::min(width, s.out - begin);
+    for (int64_t channel = 0; channel < s.in; ++channel)
+      for (int64_t at = 0; at < area; ++at) {
+        float* row = panel + (at * s.in + channel) * width;
+        const float* from = weight + begin * depth + channel * area + at;
+        for (int64_t o = 0; o < real; ++o) row[o] = from[o * depth];
+        for (int64_t o = real; o < width; ++o) row[o] = 0;
+      }
+  }
+}
+
+// For each kernel position, panel after panel of input channels: `out` rows of `width` floats.
+void pack_backward(const ConvShape& s, const float* weight, float* packed) {
+  const int64_t area = s.kernel * s.kernel, lanes = s.in_lanes();
+  for (int64_t begin = 0, width; begin < lanes; begin += width) {
+    width = panel_width(lanes, begin);
+    const int64_t real = std::min(width, s.in - begin);
+    for (int64_t o = 0; o < s.out; ++o) {
+      const float* from = weight + (o * s.in + begin) * area;
+      float* row = packed + begin * s.out + o * width;
+      for (int64_t at = 0; at < area; ++at, row += s.out * lanes) {
+        for (int64_t i = 0; i < real; ++i) row[i] = from[i * area + at];
+        for (int64_t i = real; i < width; ++i) row[i] = 0;
+      }
+    }
+  }
+}
+
+void unpack_grad(const ConvShape& s, const float* weight_grad, float* weight) {
+  const int64_t area = s.kernel * s.kernel, depth = s.depth(), lanes = s.out_lanes();
+  for (int64_t channel = 0; channel < s.in; ++channel)
+    for (int64_t at = 0; at < area; ++at) {
+      const float* row = weight_grad + (at * s.in + channel) * lanes;
+      float* to = weight + channel * area + at;
+      for (int64_t o = 0; o < s.out; ++o) to[o * depth] = row[o];
+    }
+}
+
+/// Walks over output pixels of several images: where its window starts in the input.
+struct PixelWalk {
+  const ConvShape& s;
+  int64_t unit;  // floats a pixel of the buffer walked over
+  int64_t row = 0, column = 0, offset = 0;
+  PixelWalk(const ConvShape& shape, int64_t floats) : s(shape), unit(floats) {}
+  int64_t next() {
+    const int64_t here = offset;
+    offset += unit;
+    if (++column == s.out_w) {
+      column = 0, offset += (s.width - s.out_w) * unit;
+      if (++row == s.out_h) row = 0, offset += (s.height - s.out_h) * s.width * unit;
+    }
+    return here;
+  }
+};
+
+// Eight columns: tiles stay within a row of pixels, whose windows are `in` floats apart.
+void conv_forward_narrow(const ConvShape& s, int64_t images, const float* x, const float* packed,
+                         float* y) {
+  const Pieces pieces(s.out_w, kMostRows[1]);
+  RowTile t{{}, s.kernel, s.kernel * s.in, s.width * s.in, packed, kVector, {}, false};
+  for (int64_t line = 0; line < images * s.out_h; ++line) {
+    const int64_t image = line / s.out_h, row = line % s.out_h;
+    const float* start = x + image * s.input_size() + row * s.width * s.in;
+    for (int64_t i = 0; i < pieces.count; ++i) {
+      t.a[0] = start + pieces.begin(i) * s.in;
+      float* out = y + (line * s.out_w + pieces.begin(i)) * kVector;
+      for (int64_t j = 0; j < pieces.size(i); ++j) t.c[j] = out + j * kVector;
+      narrow_tile_of(pieces.size(i), t, s.in);
+    }
+  }
+}
+
+void conv_forward(const ConvShape& s, int64_t images, const float* x, const float* packed,
+                  float* y) {
+  const int64_t lanes = s.out_lanes(), pixels = images * s.out_h * s.out_w;
+  if (lanes == kVector) return conv_forward_narrow(s, images, x, packed, y);
+  for (int64_t begin = 0, width; begin < lanes; begin += width) {
+    width = panel_width(lanes, begin);
+    const Pieces pieces(pixels, kMostRows[width / kVector]);
+    RowTile t{{}, s.kernel, s.kernel * s.in, s.width * s.in, packed + begin * s.depth(), width,
+              {}, false};
+    PixelWalk walk(s, s.in);
+    for (int64_t i = 0; i < pieces.count; ++i) {
+      float* out = y + pieces.begin(i) * lanes + begin;
+      for (int64_t j = 0; j < pieces.size(i); ++j)
+        t.a[j] = x + walk.next(), t.c[j] = out + j * lanes;
+      tile_of(width, pieces.size(i), t, 0);
+    }
+  }
+}
+
+void conv_weight_grad(const ConvShape& s, int64_t images, const float* x, const float* y_grad,
+                      float* weight_grad) {
+  const int64_t lanes = s.out_lanes(), run = s.kernel * s.in;
+  const int64_t most = lanes == kVector ? kMostRows[1] : kMostRows[lanes % 16 == 0 ? 2 : 3];
+  for (int64_t k = 0; k < s.kernel; ++k) {
+    const Pieces pieces(run, most);
+    for (int64_t i = 0; i < pieces.count; ++i)
+      for (int64_t begin = 0, width; begin < lanes; begin += width) {
+        width = panel_width(lanes, begin);
+        const int64_t first = pieces.begin(i);
+        tile_of(width, pieces.size(i),
+                ColumnTile{x + k * s.width * s.in + first, images, s.input_size(), s.out_h,
+                           s.width * s.in, s.out_w, s.in, y_grad + begin, lanes,
+                           weight_grad + (k * run + first) * lanes + begin, lanes, true});
+      }
+  }
+}
+
+void conv_input_grad(const ConvShape& s, int64_t images, const float* y_grad, const float* packed,
+                     float* x_grad) {
+  const int64_t in_lanes = s.in_lanes(), out_lanes = s.out_lanes();
+  const int64_t pixels = images * s.out_h * s.out_w;
+  for (int64_t at = 0; at < s.kernel * s.kernel; ++at) {
+    float* shifted = x_grad + (at / s.kernel * s.width + at % s.kernel) * in_lanes;
+    for (int64_t begin = 0, width; begin < in_lanes; begin += width) {
+      width = panel_width(in_lanes, begin);
+      const Pieces pieces(pixels, kMostRows[width / kVector]);
+      RowTile t{{}, 1, s.out, 0, packed + at * s.out * in_lanes + begin * s.out, width, {}, true};
+      PixelWalk walk(s, in_lanes);
+      for (int64_t i = 0; i < pieces.count; ++i) {
+        const float* from = y_grad + pieces.begin(i) * out_lanes;
+        for (int64_t j = 0; j < pieces.size(i); ++j)
+          t.a[j] = from + j * out_lanes, t.c[j] = shifted + walk.next() + begin;
+        tile_of(width, pieces.size(i), t, out_lanes);
+      }
+    }
+  }
+}
+
+// Writes the first `count` lanes; whole vectors wherever there are eight.
+TESSERA_INLINE void store_some(float* to, const Vec& value, int64_t count) {
+  if (count >= kVector) {
+    vec(to) = value;
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = value[i];
+  }
+}
+
+template <int P>
+void pool_forward_of(const ConvShape& s, int64_t images, const float* y, const float* bias,
+                     const Plane<float>& out, int32_t* winner) {
+  const int64_t lanes = s.out_lanes();
+  for (int64_t image = 0; image < images; ++image)
+    for (int64_t row = 0; row < s.pooled_h; ++row)
+      for (int64_t column = 0; column < s.pooled_w; ++column, winner += lanes) {
+        const int64_t corner = (row * s.out_w + column) * s.pool_stride;
+        const float* from = y + image * s.output_size() + corner * lanes;
+        float* to = out.first + image * out.image + row * out.row + column * out.pixel;
+        for (int64_t c = 0; c < lanes; c += kVector) {
+          Vec best = vec(from + c);
+          VecInt where{};
+#pragma GCC unroll 9
+          for (int j = 1; j < P * P; ++j) {
+            const Vec v = vec(from + (j / P * s.out_w + j % P) * lanes + c);
+            const VecInt keep = v <= best;
+            best = keep ? best : v;
+            where = keep ? where : VecInt{} + j;
+          }
+          best += vec(bias + c);
+          const VecInt off = best <= 0.0f;
+          *reinterpret_cast<VecIntAt*>(winner + c) = off ? VecInt{} - 1 : where;
+          best = off ? Vec{} : best;
+          store_some(to + c, best, s.out - c);
+        }
+      }
+}
+
+void pool_forward(const ConvShape& s, int64_t images, const float* y, const float* bias,
+                  const Plane<float>& out, int32_t* winner) {
+  if (s.pool == 1) return pool_forward_of<1>(s, images, y, bias, out, winner);
+  if (s.pool == 2) return pool_forward_of<2>(s, images, y, bias, out, winner);
+  pool_forward_of<3>(s, images, y, bias, out, winner);
+}
+
+template <int P, bool kOverlap>
+void pool_backward_of(const ConvShape& s, int64_t images, const Plane<const float>& grad,
+                      const int32_t* winner, float* y_grad, float* bias_grad) {
+  const int64_t lanes = s.out_lanes();
+  for (int64_t image = 0; image < images; ++image)
+    for (int64_t row = 0; row < s.pooled_h; ++row)
+      for (int64_t column = 0; column < s.pooled_w; ++column, winner += lanes) {
+        const int64_t corner = (row * s.out_w + column) * s.pool_stride;
+        float* to = y_grad + image * s.output_size() + corner * lanes;
+        const float* from = grad.first + image * grad.image + row * grad.row + column * grad.pixel;
+        for (int64_t c = 0; c < lanes; c += kVector) {
+          const VecInt where = *reinterpret_cast<const VecIntAt*>(winner + c);
+          const Vec g = where < 0 ? Vec{} : Vec(vec(from + c));
+          vec(bias_grad + c) += g;
+#pragma GCC unroll 9
+          for (int j = 0; j < P * P; ++j) {
+            float* at = to + (j / P * s.out_w + j % P) * lanes + c;
+            const Vec share = where == j ? g : Vec{};
+            vec(at) = kOverlap ? Vec(vec(at) + share) : share;
+          }
+        }
+      }
+}
+
+void pool_backward(const ConvShape& s, int64_t images, const Plane<const float>& grad,
+                   const int32_t* winner, float* y_grad, float* bias_grad) {
+  const bool overlap = s.pool_stride < s.pool;
+  const bool covered =
+      s.pool_stride == s.pool && s.pooled_h * s.pool == s.out_h && s.pooled_w * s.pool == s.out_w;
+  if (!covered) std::fill_n(y_grad, images * s.output_size(), 0.0f);
+  if (s.pool == 1) return pool_backward_of<1, false>(s, images, grad, winner, y_grad, bias_grad);
+  if (s.pool == 2) {
+    return overlap ? pool_backward_of<2, true>(s, images, grad, winner, y_grad, bias_grad)
+                   : pool_backward_of<2, false>(s, images, grad, winner, y_grad, bias_grad);
+  }
+  return overlap ? pool_backward_of<3, true>(s, images, grad, winner, y_grad, bias_grad)
+                 : pool_backward_of<3, false>(s, images, grad, winner, y_grad, bias_grad);
+}

@@ -1,0 +1,306 @@
+#include "model/fast/fast_net.hpp"
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+#include "model/fast/arena.hpp"
+#include "model/fast/losses.hpp"
+
+namespace tessera {
+
+using fast::Arena;
+using fast::ConvShape;
+using fast::Cutter;
+using fast::Plane;
+
+namespace {
+constexpr size_t kMostLayers = 8;
+}  // namespace
+
+/// Where things lie in the arena for one batch.
+struct FastNet::Buffers {
+  bool train;
+  struct ConvAt {
+    float* input;     // [n, height, width, in] with its border, unless the sample is read in place
+    int32_t* winner;  // [n, pooled]; one group only in evaluation
+    float* grad;      // of the input: [n, height, width, in_lanes]
+  };
+  std::array<ConvAt, kMostLayers> convs;
+  std::array<float*, kMostLayers> linear_out;   // [n, out]
+  std::array<float*, kMostLayers> linear_grad;  // of the input: [n, in]
+  float* image;                                 // last pooled output: [n, height, width, out]
+  float* flat;         // the same channel by channel, as the linear layers want it
+  float* image_grad;   // [n, height, width, out_lanes]
+  float* y;            // one group's convolution output, or the gradient of it
+  float* packed;       // one convolution's weights in kernel order
+  float* weight_grad;  // one convolution's
+  float* bias;         // one convolution's bias or the gradient of it, whole vectors
+  float* panels;       // linear_weight_grad's scratch
+};
+
+namespace {
+
+ConvShape shape_of(const ConvStage& stage, int64_t height, int64_t width) {
+  ConvShape s{};
+  s.in = stage.in, s.out = stage.out, s.kernel = stage.kernel, s.border = stage.pad;
+  s.height = height + 2 * stage.pad, s.width = width + 2 * stage.pad;
+  s.pool = std::max<int64_t>(stage.pool, 1);
+  s.pool_stride = stage.pool > 0 ? stage.pool_stride : 1;
+  s.out_h = s.height - s.kernel + 1, s.out_w = s.width - s.kernel + 1;
+  s.pooled_h = (s.out_h - s.pool) / s.pool_stride + 1;
+  s.pooled_w = (s.out_w - s.pool) / s.pool_stride + 1;
+  return s;
+}
+
+/// Inner pixels of a bordered NHWC buffer with `channels` floats a pixel, from image `image` on.
+template <class T>
+Plane<T> inner(T* buffer, const ConvShape& s, int64_t channels, int64_t image) {
+  const int64_t size = s.height * s.width * channels;
+  return {buffer + image * size + s.border * (s.width + 1) * channels, channels, s.width * channels,
+          size};
+}
+
+// NCHW samples to bordered NHWC.
+void place_sample(const ConvShape& s, int64_t n, const float* x, float* out) {
+  const int64_t height = s.height - 2 * s.border, width = s.width - 2 * s.border;
+  if (s.border > 0) std::fill_n(out, n * s.input_size(), 0.0f);
+  const auto to = inner(out, s, s.in, 0);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < s.in; ++c)
+      for (int64_t row = 0; row < height; ++row, x += width) {
+        float* line = to.first + i * to.image + row * to.row + c;
+        for (int64_t column = 0; column < width; ++column) line[column * s.in] = x[column];
+      }
+}
+
+constexpr int64_t kPixelsAtATime = 256;
+constexpr int64_t kSamplesAtATime = 64;  // in evaluation
+
+}  // namespace
+
+bool FastNet::supports(const SequentialSpec& spec, bool evaluation) {
+  if (spec.linears.size() > kMostLayers || spec.convs.size() > kMostLayers) return false;
+  if (spec.linears.empty() || (!spec.convs.empty() && spec.sample.size() != 3)) return false;
+  for (const auto& conv : spec.convs)
+    if (conv.batch_norm || conv.pool > 3) return false;
+  for (const auto& linear : spec.linears)
+    if (linear.batch_norm || (linear.dropout > 0 && !evaluation)) return false;
+  return true;
+}
+
+FastNet::FastNet(const SequentialSpec& spec) : FastNet(spec, fast::kernels()) {}
+
+FastNet::FastNet(const SequentialSpec& spec, const fast::Kernels& kernels) : kernels_(kernels) {
+  if (!supports(spec, true)) throw std::invalid_argument("FastNet: a network it does not support");
+  sample_size_ = 1;
+  for (const auto side : spec.sample) sample_size_ *= side;
+  int64_t height = spec.convs.empty() ? 1 : spec.sample[1];
+  int64_t width = spec.convs.empty() ? 1 : spec.sample[2];
+  int64_t features = sample_size_;
+  for (const auto& stage : spec.convs) {
+    Conv conv{shape_of(stage, height, width), 0, 0, 0};
+    const auto& s = conv.shape;
+    conv.group = std::max<int64_t>(1, kPixelsAtATime / (s.out_h * s.out_w));
+    conv.weight = parameters_, parameters_ += s.out * s.depth();
+    conv.bias = parameters_, parameters_ += s.out;
+    height = s.pooled_h, width = s.pooled_w, features = s.out * height * width;
+    convs_.push_back(conv);
+  }
+  for (const auto& stage : spec.linears) {
+    if (stage.in != features) throw std::invalid_argument("FastNet: layers do not fit together");
+    Linear linear{stage.in, stage.out, stage.relu, 0, 0};
+    linear.weight = parameters_, parameters_ += stage.in * stage.out;
+    linear.bias = parameters_, parameters_ += stage.out;
+    features = stage.out;
+    linears_.push_back(linear);
+  }
+  linears_.back().relu = false;
+}
+
+size_t FastNet::arena_size() { return Arena::of_thread().size(); }
+
+bool FastNet::reads_sample_directly() const {
+  return convs_[0].shape.in == 1 && convs_[0].shape.border == 0;
+}
+
+const float* FastNet::conv_input(size_t layer, const float* x, const Buffers& at) const {
+  return layer == 0 && reads_sample_directly() ? x : at.convs[layer].input;
+}
+
+// In evaluation only one group of winners and nothing of the gradients is kept.
+size_t FastNet::place(int64_t n, bool train, float* block, Buffers& at) const {
+  Cutter cut(block);
+  int64_t y = 0, packed = 0, weight_grad = 0, lanes = 0, panels = 0, winners = 0;
+  for (size_t i = 0; i < convs_.size(); ++i) {
+    const auto& s = convs_[i].shape;
+    at.convs[i].input =
+        i == 0 && reads_sample_directly() ? nullptr : cut.floats(n * s.input_size());
+    if (train) at.convs[i].winner = cut.ints(n * s.pooled_size());
+    if (train && i > 0) at.convs[i].grad = cut.floats(n * s.input_grad_size());
+    winners = std::max(winners, convs_[i].group * s.pooled_size());
+    y = std::max(y, convs_[i].group * s.output_size());
+    packed =
+        std::max({packed, s.depth() * s.out_lanes(), s.kernel * s.kernel * s.out * s.in_lanes()});
+    weight_grad = std::max(weight_grad, s.depth() * s.out_lanes());
+    lanes = std::max(lanes, s.out_lanes());
+  }
+  for (size_t i = 0; i < linears_.size(); ++i) {
+    at.linear_out[i] = cut.floats(n * linears_[i].out);
+    if (train && i > 0) at.linear_grad[i] = cut.floats(n * linears_[i].in);
+    panels = std::max(panels, n * fast::lanes_of(linears_[i].in));
+  }
+  if (train) at.panels = cut.floats(panels);
+  if (convs_.empty()) return cut.used();
+
+  const auto& last = convs_.back().shape;
+  at.image = cut.floats(n * last.pooled_h * last.pooled_w * last.out);
+  at.flat = cut.floats(n * linears_[0].in);
+  at.y = cut.floats(y), at.packed = cut.floats(packed), at.bias = cut.floats(lanes);
+  if (train) {
+    at.linear_grad[0] = cut.floats(n * linears_[0].in);
+    at.image_grad = cut.floats(n * last.pooled_size());
+    at.weight_grad = cut.floats(weight_grad);
+  } else {
+    int32_t* shared = cut.ints(winners);
+    for (size_t i = 0; i < convs_.size(); ++i) at.convs[i].winner = shared;
+  }
+  return cut.used();
+}
+
+FastNet::Buffers FastNet::buffers_for(int64_t n, bool train) const {
+  Buffers at{};
+  auto& arena = Arena::of_thread();
+  arena.reserve(place(n, train, nullptr, at));
+  place(n, train, arena.data(), at);
+  at.train = train;
+  return at;
+}
+
+void FastNet::forward_conv(size_t layer, const float* w, const float* x, int64_t n,
+                           const Buffers& at) const {
+  const auto& conv = convs_[layer];
+  const auto& s = conv.shape;
+  const bool last = layer + 1 == convs_.size();
+  kernels_.pack_forward(s, w + conv.weight, at.packed);
+  std::fill_n(at.bias, s.out_lanes(), 0.0f);
+  std::copy_n(w + conv.bias, s.out, at.bias);
+  if (!last && convs_[layer + 1].shape.border > 0)
+    std::fill_n(at.convs[layer + 1].input, n * convs_[layer + 1].shape.input_size(), 0.0f);
+  const float* input = conv_input(layer, x, at);
+  for (int64_t i = 0; i < n; i += conv.group) {
+    const int64_t images = std::min(conv.group, n - i);
+    kernels_.conv_forward(s, images, input + i * s.input_size(), at.packed, at.y);
+    const int64_t size = s.pooled_h * s.pooled_w * s.out;
+    const Plane<float> out =
+        last ? Plane<float>{at.image + i * size, s.out, s.pooled_w * s.out, size}
+             : inner(at.convs[layer + 1].input, convs_[layer + 1].shape, s.out, i);
+    int32_t* winner = at.convs[layer].winner + (at.train ? i * s.pooled_size() : 0);
+    kernels_.pool_forward(s, images, at.y, at.bias, out, winner);
+  }
+}
+
+void FastNet::forward(const float* w, const float* x, int64_t n, const Buffers& at) const {
+  const float* input = x;
+  if (!convs_.empty()) {
+    if (!reads_sample_directly()) place_sample(convs_[0].shape, n, x, at.convs[0].input);
+    for (size_t i = 0; i < convs_.size(); ++i) forward_conv(i, w, x, n, at);
+    const auto& s = convs_.back().shape;
+    const int64_t pixels = s.pooled_h * s.pooled_w, size = pixels * s.out;
+    for (int64_t i = 0; i < n; ++i)
+      kernels_.transpose(pixels, s.out, at.image + i * size, s.out, at.flat + i * size, pixels);
+    input = at.flat;
+  }
+  for (size_t i = 0; i < linears_.size(); ++i) {
+    const auto& l = linears_[i];
+    kernels_.linear_forward(n, l.in, l.out, input, w + l.weight, w + l.bias, l.relu,
+                            at.linear_out[i]);
+    input = at.linear_out[i];
+  }
+}
+
+// The logits have been replaced by their gradient; so is every activation on the way back.
+void FastNet::backward_linears(const float* w, const float* x, int64_t n, const Buffers& at,
+                               float* grad) const {
+  const float* out_grad = at.linear_out[linears_.size() - 1];
+  for (size_t i = linears_.size(); i-- > 0;) {
+    const auto& l = linears_[i];
+    const float* input = i > 0 ? at.linear_out[i - 1] : convs_.empty() ? x : at.flat;
+    kernels_.linear_weight_grad(n, l.in, l.out, input, out_grad, at.panels, grad + l.weight,
+                                grad + l.bias);
+    if (i == 0 && convs_.empty()) return;
+    kernels_.linear_input_grad(n, l.in, l.out, out_grad, w + l.weight, at.linear_grad[i]);
+    if (i > 0 && linears_[i - 1].relu)
+      kernels_.relu_backward(n * l.in, at.linear_out[i - 1], at.linear_grad[i]);
+    out_grad = at.linear_grad[i];
+  }
+}
+
+void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_t n,
+                            const Buffers& at, float* grad) const {
+  const auto& conv = convs_[layer];
+  const auto& s = conv.shape;
+  const bool last = layer + 1 == convs_.size();
+  const float* input = conv_input(layer, x, at);
+  std::fill_n(at.weight_grad, s.depth() * s.out_lanes(), 0.0f);
+  std::fill_n(at.bias, s.out_lanes(), 0.0f);
+  if (layer > 0) {
+    kernels_.pack_backward(s, w + conv.weight, at.packed);
+    std::fill_n(at.convs[layer].grad, n * s.input_grad_size(), 0.0f);
+  }
+  for (int64_t i = 0; i < n; i += conv.group) {
+    const int64_t images = std::min(conv.group, n - i);
+    const float* above = last ? at.image_grad : at.convs[layer + 1].grad;
+    const auto pooled = last ? Plane<const float>{above + i * s.pooled_size(), s.out_lanes(),
+                                                  s.pooled_w * s.out_lanes(), s.pooled_size()}
+                             : inner(above, convs_[layer + 1].shape, s.out_lanes(), i);
+    kernels_.pool_backward(s, images, pooled, at.convs[layer].winner + i * s.pooled_size(), at.y,
+                           at.bias);
+    kernels_.conv_weight_grad(s, images, input + i * s.input_size(), at.y, at.weight_grad);
+    if (layer > 0)
+      kernels_.conv_input_grad(s, images, at.y, at.packed,
+                               at.convs[layer].grad + i * s.input_grad_size());
+  }
+  kernels_.unpack_grad(s, at.weight_grad, grad + conv.weight);
+  std::copy_n(at.bias, s.out, grad + conv.bias);
+}
+
+bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                             float* grad, double& value) const {
+  if (x.dim() < 1 || x.size(0) < 1 || x.scalar_type() != at::kFloat) return false;
+  const int64_t n = x.size(0);
+  if (x.numel() != n * sample_size_) return false;
+  if (y.scalar_type() != at::kLong || y.dim() != 1 || y.size(0) != n) return false;
+  const Tensor samples = x.contiguous(), labels = y.contiguous();
+  const float* data = samples.data_ptr<float>();
+
+  const auto at = buffers_for(n, true);
+  forward(w, data, n, at);
+  value = fast::loss_and_grad(loss, n, classes(), labels.data_ptr<int64_t>(),
+                              at.linear_out[linears_.size() - 1]);
+  backward_linears(w, data, n, at, grad);
+  if (convs_.empty()) return true;
+  const auto& s = convs_.back().shape;
+  const int64_t pixels = s.pooled_h * s.pooled_w;
+  std::fill_n(at.image_grad, s.out == s.out_lanes() ? 0 : n * s.pooled_size(), 0.0f);
+  for (int64_t i = 0; i < n; ++i)
+    kernels_.transpose(s.out, pixels, at.linear_grad[0] + i * s.out * pixels, pixels,
+                       at.image_grad + i * s.pooled_size(), s.out_lanes());
+  for (size_t i = convs_.size(); i-- > 0;) backward_conv(i, w, data, n, at, grad);
+  return true;
+}
+
+void FastNet::predict(const float* w, const Tensor& x, float* logits) const {
+  if (x.dim() < 1 || x.scalar_type() != at::kFloat || x.numel() != x.size(0) * sample_size_)
+    throw std::invalid_argument("FastNet: samples must be float32 and of the network's size");
+  const Tensor samples = x.contiguous();
+  const int64_t n = x.size(0);
+  for (int64_t i = 0; i < n; i += kSamplesAtATime) {
+    const int64_t some = std::min(kSamplesAtATime, n - i);
+    const auto at = buffers_for(some, false);
+    forward(w, samples.data_ptr<float>() + i * sample_size_, some, at);
+    std::copy_n(at.linear_out[linears_.size() - 1], some * classes(), logits + i * classes());
+  }
+}
+
+}  // namespace tessera

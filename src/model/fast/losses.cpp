@@ -1,0 +1,56 @@
+#include "model/fast/losses.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace tessera::fast {
+namespace {
+
+double cross_entropy(int64_t n, int64_t classes, int64_t label, float* z) {
+  const float top = *std::max_element(z, z + classes);
+  const float true_score = z[label] - top;
+  float sum = 0;
+  for (int64_t c = 0; c < classes; ++c) sum += z[c] = std::exp(z[c] - top);
+  const float scale = 1.0f / (sum * static_cast<float>(n));
+  for (int64_t c = 0; c < classes; ++c) z[c] *= scale;
+  z[label] -= 1.0f / static_cast<float>(n);
+  return std::log(static_cast<double>(sum)) - true_score;
+}
+
+double multi_label(int64_t n, int64_t classes, int64_t label, float* z) {
+  double sum = 0;
+  const float scale = 1.0f / static_cast<float>(n * classes);
+  for (int64_t c = 0; c < classes; ++c) {
+    const float target = c == label ? 1.0f : 0.0f;
+    const float tail = std::exp(-std::abs(z[c]));  // never overflows
+    sum += std::max(z[c], 0.0f) - z[c] * target + std::log1p(tail);
+    const float sigmoid = (z[c] >= 0 ? 1.0f : tail) / (1.0f + tail);
+    z[c] = (sigmoid - target) * scale;
+  }
+  return sum / static_cast<double>(classes);
+}
+
+}  // namespace
+
+double loss_and_grad(Loss loss, int64_t n, int64_t classes, const int64_t* y, float* logits) {
+  for (int64_t i = 0; i < n; ++i) {
+    if (y[i] < 0 || y[i] >= classes) {
+      throw std::out_of_range(
+          fmt::format("label {} of sample {} is outside 0..{}: the model has "
+                      "{} classes",
+                      y[i], i, classes - 1, classes));
+    }
+  }
+  double total = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    float* z = logits + i * classes;
+    total += loss == Loss::kCrossEntropy ? cross_entropy(n, classes, y[i], z)
+                                         : multi_label(n, classes, y[i], z);
+  }
+  return total / static_cast<double>(n);
+}
+
+}  // namespace tessera::fast

@@ -1,0 +1,14 @@
+// Loss and its gradient on logits, for the hand-written networks.
+#pragma once
+
+#include <cstdint>
+
+#include "model/model.hpp"
+
+namespace tessera::fast {
+
+/// Mean loss of logits [n, classes] under labels y [n]; the logits are replaced by the gradient.
+/// Throws std::out_of_range on a label outside 0 … classes−1, before anything is changed.
+double loss_and_grad(Loss loss, int64_t n, int64_t classes, const int64_t* y, float* logits);
+
+}  // namespace tessera::fast
