@@ -87,8 +87,9 @@ std::string option_error(const BoundOption& option) {
     const auto close = nearest(**text, option.spec.choices);
     if (!close.empty()) hint = fmt::format(" (did you mean '{}'?)", close);
   }
-  return fmt::format("{} = {} must be {}{}", option.spec.key, option_text(option),
-                     option_domain(option), hint);
+  const bool text = std::holds_alternative<std::string*>(option.target);
+  return fmt::format("{} = {} must be {}{}{}", option.spec.key, option_text(option),
+                     text ? "" : "a ", option_domain(option), hint);
 }
 
 }  // namespace tessera

@@ -1,0 +1,378 @@
+#include "run/experiment.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/text.hpp"
+#include "data/partition.hpp"
+#include "io/file.hpp"
+#include "run/toml_entries.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kMaxExperimentBytes = 1 << 20;
+const std::vector<std::string> kSections{"data", "model", "train", "federation", "method"};
+
+std::string dotted(const std::string& section, const std::string& key) {
+  return section.empty() ? key : section + "." + key;
+}
+std::string bracketed(const std::string& section) {
+  return section.empty() ? "at the top" : "in [" + section + "]";
+}
+
+bool has_control_characters(const std::string& text) {
+  return std::any_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+/// Puts a value into an option; empty, or what is wrong with it. `name` is "train.lr".
+std::string assign(const BoundOption& option, const TomlEntry& entry, const std::string& name) {
+  const auto& value = entry.value;
+  const auto wrong_type = [&](const char* wanted) {
+    std::string hint;
+    if (const auto* number = std::get_if<double>(&value))
+      if (*number == std::floor(*number) && std::abs(*number) < 1e15)
+        hint = fmt::format(" (write {:.0f})", *number);
+    return fmt::format("{} must be {}, not {}{}", name, wanted, value_noun(value), hint);
+  };
+  if (auto* const* target = std::get_if<bool*>(&option.target)) {
+    if (!std::holds_alternative<bool>(value)) return wrong_type("true or false");
+    **target = std::get<bool>(value);
+  } else if (auto* const* whole = std::get_if<int64_t*>(&option.target)) {
+    if (!std::holds_alternative<int64_t>(value)) return wrong_type("a whole number");
+    **whole = std::get<int64_t>(value);
+  } else if (auto* const* real = std::get_if<double*>(&option.target)) {
+    if (const auto* integer = std::get_if<int64_t>(&value))
+      **real = static_cast<double>(*integer);
+    else if (const auto* number = std::get_if<double>(&value))
+      **real = *number;
+    else
+      return wrong_type("a number");
+    if (!std::isfinite(**real)) return name + " must be a finite number";
+  } else if (auto* const* text = std::get_if<std::string*>(&option.target)) {
+    const auto* given = std::get_if<std::string>(&value);
+    if (!given && entry.raw.empty()) return wrong_type("text");
+    **text = given ? *given : entry.raw;  // on a command line --set name=2024 means the text
+    if (has_control_characters(**text)) return name + " must not contain control characters";
+  }
+  const auto error = option_error(option);
+  if (error.empty()) return "";
+  return name.substr(0, name.size() - option.spec.key.size()) + error;
+}
+
+/// What samples look like, for the sets whose shape does not depend on files.
+std::optional<Shape> known_shape(const DataOptions& data) {
+  const auto& set = data.set;
+  if (set == "mnist" || set == "fmnist" || set == "vmnist") return Shape{{1, 28, 28}, 10};
+  if (set == "cifar10") return Shape{{3, 32, 32}, 10};
+  if (set == "cifar100") return Shape{{3, 32, 32}, 100};
+  if (set == "mnistm") return Shape{{data.gray ? 1 : 3, 28, 28}, 10};
+  if (set.starts_with("air-")) return Shape{{data.window, data.station_id ? 23 : 22}, 5};
+  return std::nullopt;
+}
+
+class Loader {
+ public:
+  Loader(std::string file, const Overrides& overrides)
+      : file_(std::move(file)), overrides_(overrides) {}
+
+  Result<Experiment> load(const std::string& text) {
+    TESSERA_ASSIGN(entries_, toml_entries(text, file_));
+    for (const auto& set : overrides_.sets) {
+      auto entry = toml_override(set);
+      if (entry.ok())
+        entries_.push_back(*entry);
+      else
+        problems_.emplace_back().text = message(entry.status());
+    }
+    choose_method();
+    for (const auto& entry : entries_) apply(entry);
+    if (overrides_.seed) experiment_.run.seed = *overrides_.seed;
+    if (overrides_.data_dir) experiment_.data.data_dir = *overrides_.data_dir;
+    check_combinations();
+    if (!problems_.empty()) return fail(Error::kInvalid, "{}", all_problems());
+    experiment_.draft = draft_of(experiment_.method.name);
+    return std::move(experiment_);
+  }
+
+ private:
+  struct Problem {
+    Place place;
+    std::string text;
+  };
+
+  void report(const Place& place, const std::string& text) {
+    problems_.push_back({place, place.text + ": " + text});
+  }
+  // By place in the file; what the command line got wrong comes last.
+  std::string all_problems() {
+    std::stable_sort(problems_.begin(), problems_.end(), [](const auto& a, const auto& b) {
+      const auto key = [](const Place& p) { return std::tuple(p.line == 0, p.line, p.column); };
+      return key(a.place) < key(b.place);
+    });
+    std::vector<std::string> lines;
+    for (const auto& problem : problems_) lines.push_back(problem.text);
+    return join(lines, "\n");
+  }
+
+  std::shared_ptr<MethodDraft> draft_of(const std::string& method) {
+    auto& draft = drafts_[method];
+    if (!draft) draft = find_method(method)->draft();
+    return draft;
+  }
+
+  // The file's [method] belongs to the file's method even where the command line chose another.
+  void choose_method() {
+    std::string chosen;
+    Place place{file_};
+    for (const auto& entry : entries_) {
+      const auto* name = std::get_if<std::string>(&entry.value);
+      if (entry.section != "method" || entry.key != "name" || !name) continue;
+      if (entry.raw.empty()) file_method_ = *name;
+      chosen = *name, place = entry.where;
+    }
+    if (overrides_.method) chosen = *overrides_.method, place = {file_};
+    if (file_method_.empty()) file_method_ = chosen;
+    if (chosen.empty()) {
+      if (!given("method", "name"))
+        report(place,
+               "no method is chosen: write name = \"fedavg\" under [method] (see `tessera "
+               "methods`)");
+      return;
+    }
+    const auto info = find_method(chosen);
+    if (info.ok())
+      experiment_.method = *info;
+    else
+      report(place, message(info.status()));
+    if (file_method_ != chosen && !find_method(file_method_).ok())
+      report(given("method", "name")->where, message(find_method(file_method_).status()));
+  }
+
+  // A method that does not exist is reported once, not again for each of its options.
+  std::optional<std::vector<BoundOption>> options_of(const TomlEntry& entry) {
+    const auto& section = entry.section;
+    if (section.empty()) return bind_options(experiment_.run);
+    if (section == "data") return bind_options(experiment_.data);
+    if (section == "model") return bind_options(experiment_.model);
+    if (section == "train") return bind_options(experiment_.train);
+    if (section == "federation") return bind_options(experiment_.federation);
+    const auto method = owner_of(entry);
+    if (method.empty() || !find_method(method).ok()) return std::nullopt;
+    return draft_of(method)->options();
+  }
+  std::string owner_of(const TomlEntry& entry) const {
+    if (entry.section == "method")
+      return entry.raw.empty() ? file_method_ : experiment_.method.name;
+    return entry.section.starts_with("method.") ? entry.section.substr(7) : "";
+  }
+
+  void apply(const TomlEntry& entry) {
+    if (!known_section(entry)) return;
+    if (entry.heading) return;
+    if (entry.section == "method" && entry.key == "name") {
+      if (!std::holds_alternative<std::string>(entry.value))
+        report(entry.where, "method.name must be text, not " + value_noun(entry.value));
+      return;
+    }
+    if (entry.section.empty() &&
+        std::find(kSections.begin(), kSections.end(), entry.key) != kSections.end()) {
+      report(entry.place,
+             fmt::format("'{0}' is a section: write [{0}] and its keys below", entry.key));
+      return;
+    }
+    const auto options = options_of(entry);
+    if (!options) return;
+    for (const auto& option : *options) {
+      if (option.spec.key != entry.key) continue;
+      const auto wrong = assign(option, entry, dotted(entry.section, entry.key));
+      if (!wrong.empty())
+        report(entry.where, wrong), bad_sections_.insert(entry.section);
+      else
+        check_given_twice(entry);
+      return;
+    }
+    bad_sections_.insert(entry.section);
+    report(entry.place, fmt::format("unknown key '{}'{}", dotted(entry.section, entry.key),
+                                    hint_for(entry, *options)));
+  }
+
+  // Sections and methods of sections; each wrong one is reported at its heading only.
+  bool known_section(const TomlEntry& entry) {
+    const auto& section = entry.section;
+    if (section.empty() ||
+        std::find(kSections.begin(), kSections.end(), section) != kSections.end())
+      return true;
+    const bool of_method = section.starts_with("method.");
+    if (of_method && find_method(section.substr(7)).ok()) return true;
+    if (!entry.heading && entry.raw.empty()) return false;
+    if (of_method) {
+      report(entry.place,
+             fmt::format("[{}]: {}", section, message(find_method(section.substr(7)).status())));
+    } else if (find_method(section).ok()) {
+      report(entry.place, fmt::format("unknown section [{0}] (options of a method go in "
+                                      "[method.{0}])",
+                                      section));
+    } else {
+      const auto close = nearest(section, kSections);
+      report(entry.place, fmt::format("unknown section [{}] ({})", section,
+                                      close.empty() ? "known: [" + join(kSections, "], [") + "]"
+                                                    : "did you mean [" + close + "]?"));
+    }
+    return false;
+  }
+
+  std::string hint_for(const TomlEntry& entry, const std::vector<BoundOption>& options) {
+    std::vector<std::string> known;
+    if (entry.section == "method") known.push_back("name");
+    for (const auto& option : options) known.push_back(option.spec.key);
+    std::vector<std::string> elsewhere;
+    Experiment other;
+    const auto look = [&](const std::string& section, const std::vector<BoundOption>& list) {
+      for (const auto& option : list)
+        if (option.spec.key == entry.key && section != entry.section)
+          elsewhere.push_back(bracketed(section));
+    };
+    look("", bind_options(other.run));
+    look("data", bind_options(other.data));
+    look("model", bind_options(other.model));
+    look("train", bind_options(other.train));
+    look("federation", bind_options(other.federation));
+    if (!elsewhere.empty())
+      return fmt::format(" ('{}' belongs {})", entry.key, join(elsewhere, " or "));
+    if (const auto close = nearest(entry.key, known); !close.empty())
+      return fmt::format(" (did you mean '{}'?)", close);
+    for (const auto& info : methods())
+      for (const auto& option : info.draft()->options())
+        if (option.spec.key == entry.key)
+          return fmt::format(" ('{}' is an option of {}; put it in [method.{}])", entry.key,
+                             info.name, info.name);
+    const auto owner = owner_of(entry);
+    if (known.empty()) return fmt::format(" ({} has no options)", owner);
+    return fmt::format(" (known{}: {})", owner.empty() ? "" : " for " + owner, join(known, ", "));
+  }
+
+  void check_given_twice(const TomlEntry& entry) {
+    if (entry.section != "method" || !entry.raw.empty()) return;
+    if (const auto* other = given("method." + file_method_, entry.key))
+      report(other->place, fmt::format("'{}' is already set in [method]; keep one of the two",
+                                       dotted(other->section, other->key)));
+  }
+
+  /// The entry that set a key last, or null.
+  const TomlEntry* given(const std::string& section, const std::string& key) const {
+    const TomlEntry* found = nullptr;
+    for (const auto& entry : entries_)
+      if (!entry.heading && entry.section == section && entry.key == key) found = &entry;
+    return found;
+  }
+  /// Where to point for a key: its value, else its section's heading, else the file.
+  Place place_of(const std::string& section, const std::string& key) const {
+    if (const auto* entry = given(section, key)) return entry->where;
+    for (const auto& entry : entries_)
+      if (entry.heading && entry.section == section) return entry.place;
+    return {file_};
+  }
+  bool good(const std::string& section) const { return !bad_sections_.contains(section); }
+
+  void check_combinations() {
+    if (good("")) check_name();
+    if (good("data"))
+      for (const auto& problem : check_data(experiment_.data))
+        report(place_of("data", problem.substr(0, problem.find(' '))), "data." + problem);
+    if (good("train") && experiment_.train.optimizer == "adam" && experiment_.train.momentum > 0)
+      report(place_of("train", "momentum"),
+             fmt::format("train.momentum = {} does not go with train.optimizer = \"adam\", which "
+                         "has its own; remove it",
+                         experiment_.train.momentum));
+    if (good("federation")) check_federation();
+    if (good("model") && good("data")) check_model();
+  }
+
+  void check_name() {
+    const auto& name = experiment_.run.name;
+    if (name.empty() || name.size() > 100 || name[0] == '.' || name[0] == '-' ||
+        name.find('/') != std::string::npos)
+      report(place_of("", "name"),
+             fmt::format("name = \"{}\" must name a directory: 1 to 100 characters without '/', "
+                         "not starting with '.' or '-'",
+                         name));
+  }
+
+  void check_federation() {
+    const auto& f = experiment_.federation;
+    if (f.participation > 1) {
+      report(place_of("federation", "participation"),
+             fmt::format("federation.participation = {} must be at most 1: it is a share of the "
+                         "clients",
+                         f.participation));
+      return;
+    }
+    if (f.drop_rate >= 1)
+      report(place_of("federation", "drop_rate"),
+             "federation.drop_rate = 1 would lose every upload, so nothing could be learned; use "
+             "less than 1");
+    const int64_t clients = good("data") ? client_count(experiment_.data) : 0;
+    if (clients == 0) return;
+    const auto cohort =
+        static_cast<int64_t>(std::ceil(f.participation * static_cast<double>(clients) - 1e-9));
+    if (f.min_replies > cohort)
+      report(place_of("federation", "min_replies"),
+             fmt::format("federation.min_replies = {} can never be reached: {} of {} clients take "
+                         "part in a round",
+                         f.min_replies, cohort, clients));
+  }
+
+  void check_model() {
+    const auto& name = experiment_.model.name;
+    const bool known = std::any_of(models().begin(), models().end(),
+                                   [&](const ModelInfo& info) { return info.name == name; });
+    const auto shape = known_shape(experiment_.data);
+    if (known && !shape) return;  // only the files can tell
+    const auto made = make_model(name, shape.value_or(Shape{}));
+    if (!made.ok()) report(place_of("model", "name"), message(made.status()));
+  }
+
+  std::string file_;
+  const Overrides& overrides_;
+  std::vector<TomlEntry> entries_;
+  std::vector<Problem> problems_;
+  std::set<std::string> bad_sections_;
+  std::string file_method_;
+  std::map<std::string, std::shared_ptr<MethodDraft>> drafts_;
+  Experiment experiment_;
+};
+
+std::string section_text(const std::string& heading, const std::vector<BoundOption>& options) {
+  std::string out = heading;
+  for (const auto& option : options)
+    out += fmt::format("{} = {}\n", option.spec.key, option_text(option));
+  return out;
+}
+
+}  // namespace
+
+std::string Experiment::toml() const {
+  auto copy = *this;
+  return section_text("", bind_options(copy.run)) +
+         section_text("\n[data]\n", bind_options(copy.data)) +
+         section_text("\n[model]\n", bind_options(copy.model)) +
+         section_text("\n[train]\n", bind_options(copy.train)) +
+         section_text("\n[federation]\n", bind_options(copy.federation)) +
+         section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
+}
+
+Result<Experiment> parse_experiment(const std::string& text, const std::string& place,
+                                    const Overrides& overrides) {
+  return Loader(place, overrides).load(text);
+}
+
+Result<Experiment> load_experiment(const std::string& path, const Overrides& overrides) {
+  TESSERA_ASSIGN(const auto bytes, read_file(path, kMaxExperimentBytes));
+  return parse_experiment(std::string(text_of(bytes)), path, overrides);
+}
+
+}  // namespace tessera

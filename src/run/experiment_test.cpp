@@ -1,0 +1,281 @@
+#include "run/experiment.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "run/toml_entries.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+Result<Experiment> parse(const std::string& text, Overrides overrides = {}) {
+  return parse_experiment(text, "e.toml", overrides);
+}
+
+/// All lines of the message.
+std::vector<std::string> errors(const std::string& text, Overrides overrides = {}) {
+  const auto loaded = parse(text, std::move(overrides));
+  std::vector<std::string> lines;
+  if (loaded.ok()) return lines;
+  EXPECT_EQ(error_of(loaded.status()), Error::kInvalid);
+  std::istringstream in(message(loaded.status()));
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The one and only error.
+std::string error(const std::string& text, Overrides overrides = {}) {
+  const auto lines = errors(text, std::move(overrides));
+  EXPECT_EQ(lines.size(), 1u) << ::testing::PrintToString(lines);
+  return lines.empty() ? "" : lines[0];
+}
+
+const std::string kMethod = "[method]\nname = \"fedavg\"\n";
+
+TEST(Experiment, ReadsEverySection) {
+  const auto e = parse(R"(name = "first"
+seed = 7
+rounds = 12
+[data]
+set = "mnist"
+partition = "pathological"
+clients = 10
+classes = 3
+[model]
+name = "mlp100"
+[train]
+lr = 1            # a whole number is a number
+epochs = 2
+optimizer = "adam"
+[federation]
+participation = 0.5
+[method]
+name = "fedprox"
+mu = 0.25
+)");
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->run.name, "first");
+  EXPECT_EQ(e->run.seed, 7);
+  EXPECT_EQ(e->run.rounds, 12);
+  EXPECT_EQ(e->data.set, "mnist");
+  EXPECT_EQ(e->data.classes, 3);
+  EXPECT_EQ(e->model.name, "mlp100");
+  EXPECT_EQ(e->train.lr, 1.0);
+  EXPECT_EQ(e->train.optimizer, "adam");
+  EXPECT_EQ(e->federation.participation, 0.5);
+  EXPECT_EQ(e->method.name, "fedprox");
+  EXPECT_THAT(e->toml(), HasSubstr("\nname = \"fedprox\"\nmu = 0.25\n"));
+}
+
+TEST(Experiment, UnknownKeyNamesTheNearest) {
+  EXPECT_EQ(error("rounds = 3\n[train]\n  lrr = 0.1\n" + kMethod),
+            "e.toml:3:3: unknown key 'train.lrr' (did you mean 'lr'?)");
+  EXPECT_EQ(error("ruonds = 3\n" + kMethod),
+            "e.toml:1:1: unknown key 'ruonds' (did you mean 'rounds'?)");
+  EXPECT_EQ(error("train.batchs = 3\n" + kMethod),
+            "e.toml:1:7: unknown key 'train.batchs' (did you mean 'batch'?)");
+}
+
+TEST(Experiment, KeyOfAnotherSectionSaysWhereItBelongs) {
+  EXPECT_EQ(error("lr = 0.1\n" + kMethod),
+            "e.toml:1:1: unknown key 'lr' ('lr' belongs in [train])");
+  EXPECT_EQ(error("[train]\nrounds = 4\n" + kMethod),
+            "e.toml:2:1: unknown key 'train.rounds' ('rounds' belongs at the top)");
+  EXPECT_EQ(error(kMethod + "mu = 0.1\n"),
+            "e.toml:3:1: unknown key 'method.mu' ('mu' is an option of fedprox; put it in "
+            "[method.fedprox])");
+}
+
+TEST(Experiment, UnknownSections) {
+  EXPECT_EQ(error("[trian]\nlr = 0.1\nbatch = 3\n" + kMethod),
+            "e.toml:1:2: unknown section [trian] (did you mean [train]?)");
+  EXPECT_EQ(error("[fedprox]\nmu = 0.1\n" + kMethod),
+            "e.toml:1:2: unknown section [fedprox] (options of a method go in [method.fedprox])");
+  EXPECT_EQ(error("[method.fedporx]\nmu = 0.1\n" + kMethod),
+            "e.toml:1:9: [method.fedporx]: unknown method 'fedporx' (did you mean 'fedprox'?)");
+  EXPECT_THAT(error("[zzzzzz]\n" + kMethod), HasSubstr("known: [data], [model], [train]"));
+  EXPECT_EQ(error("data = \"mnist\"\n" + kMethod),
+            "e.toml:1:1: 'data' is a section: write [data] and its keys below");
+}
+
+TEST(Experiment, WrongTypes) {
+  EXPECT_EQ(error("[train]\nlr = \"0.1\"\n" + kMethod),
+            "e.toml:2:6: train.lr must be a number, not text");
+  EXPECT_EQ(error("rounds = 2.5\n" + kMethod),
+            "e.toml:1:10: rounds must be a whole number, not a number");
+  EXPECT_EQ(error("rounds = 1e3\n" + kMethod),
+            "e.toml:1:10: rounds must be a whole number, not a number (write 1000)");
+  EXPECT_EQ(error("name = 5\n" + kMethod), "e.toml:1:8: name must be text, not a whole number");
+  EXPECT_EQ(error("[train]\nlr = [0.1]\n" + kMethod),
+            "e.toml:2:6: train.lr must be a number, not a list");
+  EXPECT_EQ(error("[data]\nset = \"mnistm\"\ngray = 1\n" + kMethod),
+            "e.toml:3:8: data.gray must be true or false, not a whole number");
+  EXPECT_EQ(error("[method]\nname = 3\n"),
+            "e.toml:2:8: method.name must be text, not a whole number");
+  EXPECT_EQ(error("[train.deep]\nlr.x = 1\n" + kMethod).substr(0, 33),
+            "e.toml:1:8: unknown section [trai");
+}
+
+TEST(Experiment, OutOfRange) {
+  EXPECT_EQ(error("[train]\nlr = 0\n" + kMethod),
+            "e.toml:2:6: train.lr = 0.0 must be a number > 0");
+  EXPECT_EQ(error("rounds = 0\n" + kMethod).substr(0, 50),
+            "e.toml:1:10: rounds = 0 must be a whole number >= ");
+  EXPECT_EQ(
+      error("[train]\noptimizer = \"sdg\"\n" + kMethod),
+      "e.toml:2:13: train.optimizer = \"sdg\" must be one of sgd, adam (did you mean 'sgd'?)");
+  for (const char* number : {"inf", "-inf", "nan"})
+    EXPECT_EQ(error(std::string("[federation]\nbandwidth = ") + number + "\n" + kMethod),
+              "e.toml:2:13: federation.bandwidth must be a finite number");
+}
+
+TEST(Experiment, SyntaxErrorsAndDuplicatesHaveLineAndColumn) {
+  EXPECT_THAT(error("rounds = \n"), HasSubstr("e.toml:1:10: not valid TOML: "));
+  EXPECT_THAT(error("[train]\nlr = 0.1\nlr = 0.2\n"), HasSubstr("e.toml:3:"));
+  EXPECT_THAT(error("name = \"\xff\"\n"), HasSubstr("e.toml:1:"));
+}
+
+TEST(Experiment, ImpossibleCombinations) {
+  EXPECT_THAT(error("[train]\noptimizer = \"adam\"\nmomentum = 0.9\n" + kMethod),
+              HasSubstr("e.toml:3:12: train.momentum = 0.9 does not go with"));
+  EXPECT_THAT(error("[federation]\nparticipation = 1.5\n" + kMethod),
+              HasSubstr("e.toml:2:17: federation.participation = 1.5 must be at most 1"));
+  EXPECT_THAT(error("[federation]\ndrop_rate = 1\n" + kMethod),
+              HasSubstr("e.toml:2:13: federation.drop_rate = 1 would lose every upload"));
+  // 30 % of 7 clients, rounded up, is 3.
+  EXPECT_THAT(
+      error("[data]\nclients = 7\n[federation]\nparticipation = 0.3\nmin_replies = 4\n" + kMethod),
+      HasSubstr("e.toml:5:15: federation.min_replies = 4 can never be reached: 3 of 7"));
+  EXPECT_TRUE(
+      parse("[data]\nclients = 7\n[federation]\nparticipation = 0.3\nmin_replies = 3\n" + kMethod)
+          .ok());
+  EXPECT_THAT(error("[model]\nname = \"gru64\"\n" + kMethod),
+              HasSubstr("e.toml:2:8: Model 'gru64' takes sequences"));
+  EXPECT_THAT(error("[data]\nset = \"air-bj\"\npartition = \"natural\"\n" + kMethod),
+              HasSubstr("Model 'lenet' takes images"));
+  EXPECT_THAT(error("[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"d\"\n"
+                    "[model]\nname = \"lnet\"\n" +
+                    kMethod),
+              HasSubstr("e.toml:6:8: There is no model 'lnet' (did you mean 'lenet'?)"));
+  EXPECT_THAT(error("name = \"a/b\"\n" + kMethod), HasSubstr("e.toml:1:8: name = "));
+}
+
+TEST(Experiment, DataCombinationsPointAtTheirKey) {
+  EXPECT_THAT(error("[data]\npartition = \"iid\"\nalpha = 0.1\n" + kMethod),
+              HasSubstr("e.toml:3:9: data.alpha = 0.1 does nothing"));
+  EXPECT_THAT(error("[data]\nset = \"mnits\"\n" + kMethod),
+              HasSubstr("e.toml:2:7: data.set = \"mnits\" is not known (did you mean 'mnist'?)"));
+}
+
+TEST(Experiment, UnknownMethod) {
+  EXPECT_EQ(error("[method]\nname = \"fedagv\"\nmu = 1\n"),
+            "e.toml:2:8: unknown method 'fedagv' (did you mean 'fedavg'?)");
+  EXPECT_THAT(error("rounds = 3\n"), HasSubstr("e.toml: no method is chosen"));
+}
+
+TEST(Experiment, AllErrorsAtOnceInOrderOfPlace) {
+  const auto lines = errors(R"(ruonds = 3
+[data]
+set = "mnits"
+[train]
+lr = "x"
+batch = 0
+[modle]
+[method]
+name = "fedprox"
+muu = 1
+)",
+                            {.sets = {"train.epoch=2", "nonsense"}});
+  ASSERT_EQ(lines.size(), 8u);
+  EXPECT_THAT(lines[0], HasSubstr("e.toml:1:1: unknown key 'ruonds'"));
+  EXPECT_THAT(lines[1], HasSubstr("e.toml:3:7: data.set"));
+  EXPECT_THAT(lines[2], HasSubstr("e.toml:5:6: train.lr must be a number"));
+  EXPECT_THAT(lines[3], HasSubstr("e.toml:6:9: train.batch = 0 must be"));
+  EXPECT_THAT(lines[4], HasSubstr("e.toml:7:2: unknown section [modle] (did you mean [model]?)"));
+  EXPECT_THAT(lines[5], HasSubstr("e.toml:10:1: unknown key 'method.muu' (did you mean 'mu'?)"));
+  EXPECT_EQ(lines[6], "--set nonsense: must be key=value, as in --set train.lr=0.1");
+  EXPECT_EQ(lines[7], "--set train.epoch: unknown key 'train.epoch' (did you mean 'epochs'?)");
+}
+
+TEST(Experiment, SetOverrides) {
+  const auto e = parse("rounds = 3\n[train]\nlr = 0.1\n[method.fedprox]\nmu = 0.5\n" + kMethod,
+                       {.sets = {"rounds=9", "train.lr = 0.2", "data.set=mnist", "name=2024",
+                                 "method.name=fedprox", "method.mu=0.75"}});
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->run.rounds, 9);
+  EXPECT_EQ(e->train.lr, 0.2);
+  EXPECT_EQ(e->data.set, "mnist");
+  EXPECT_EQ(e->run.name, "2024");
+  EXPECT_EQ(e->method.name, "fedprox");
+  EXPECT_THAT(e->toml(), HasSubstr("mu = 0.75\n"));
+}
+
+TEST(Experiment, SetErrorsNameTheOverride) {
+  EXPECT_EQ(error(kMethod, {.sets = {"train.lrr=1"}}),
+            "--set train.lrr: unknown key 'train.lrr' (did you mean 'lr'?)");
+  EXPECT_EQ(error(kMethod, {.sets = {"train.lr=fast"}}),
+            "--set train.lr: train.lr must be a number, not text");
+  EXPECT_EQ(error(kMethod, {.sets = {"train.lr=1\nrounds=3"}}),
+            "--set train.lr: train.lr must be a number, not text");
+  EXPECT_EQ(error(kMethod, {.sets = {"trian.lr=1"}}),
+            "--set trian.lr: unknown section [trian] (did you mean [train]?)");
+  EXPECT_EQ(error(kMethod, {.sets = {"=1"}}),
+            "--set =1: must be key=value, as in --set train.lr=0.1");
+  EXPECT_EQ(error(kMethod, {.sets = {"name=\"x"}}), "--set name: \"x is not a TOML value");
+  EXPECT_EQ(error(kMethod, {.sets = {"method.mu=1"}}),
+            "--set method.mu: unknown key 'method.mu' ('mu' is an option of fedprox; put it in "
+            "[method.fedprox])");
+}
+
+TEST(Experiment, OneFileServesSeveralMethods) {
+  const std::string file =
+      "[method]\nname = \"fedprox\"\nmu = 0.5\n[method.fedper]\nhead = \"mean\"\n";
+  const auto prox = parse(file);
+  ASSERT_TRUE(prox.ok()) << prox.status();
+  EXPECT_THAT(prox->toml(), HasSubstr("mu = 0.5\n"));
+  const auto per = parse(file, {.method = "fedper", .seed = 5, .data_dir = "/d"});
+  ASSERT_TRUE(per.ok()) << per.status();
+  EXPECT_THAT(per->toml(), HasSubstr("head = \"mean\"\n"));
+  EXPECT_EQ(per->run.seed, 5);
+  EXPECT_EQ(per->data.data_dir, "/d");
+  // Keys of methods that are not selected are held to the same rules.
+  EXPECT_THAT(error(file + "[method.fedavg]\nmu = 1\n"), HasSubstr("e.toml:7:1: unknown key"));
+  EXPECT_THAT(error(file + "[method.fedprox]\nmu = 1\n"),
+              HasSubstr("e.toml:7:1: 'method.fedprox.mu' is already set in [method]"));
+}
+
+TEST(Experiment, ResolvedTomlLoadsBackToItself) {
+  for (const auto& info : methods()) {
+    const auto first = parse(
+        "name = \"a \\\"b\\\" \\\\ ü\"\nseed = 9000000000000000\n[train]\nlr = "
+        "0.1\nlr_decay = 0.333333333333333314\n[data]\ndata_dir = \"\"\n",
+        {.method = info.name});
+    ASSERT_TRUE(first.ok()) << first.status();
+    const auto again = parse(first->toml());
+    ASSERT_TRUE(again.ok()) << info.name << ": " << again.status();
+    EXPECT_EQ(again->toml(), first->toml());
+    EXPECT_EQ(again->run.name, "a \"b\" \\ ü");
+    EXPECT_EQ(again->run.seed, 9000000000000000);
+    EXPECT_EQ(again->train.lr_decay, first->train.lr_decay);
+    EXPECT_EQ(again->method.name, info.name);
+  }
+}
+
+TEST(Experiment, FilesThatCannotBeRead) {
+  EXPECT_EQ(error_of(load_experiment("/nonexistent/x.toml", {}).status()), Error::kNotFound);
+  const auto big = ::testing::TempDir() + "/big.toml";
+  std::ofstream(big) << std::string((1 << 20) + 1, '#');
+  EXPECT_EQ(error_of(load_experiment(big, {}).status()), Error::kInvalid);
+}
+
+TEST(TomlEntries, ControlCharactersAreRefused) {
+  EXPECT_EQ(error("name = \"a\\u0007\"\n" + kMethod),
+            "e.toml:1:8: name must not contain control characters");
+}
+
+}  // namespace
+}  // namespace tessera

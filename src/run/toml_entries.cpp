@@ -1,0 +1,105 @@
+#include "run/toml_entries.hpp"
+
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+Place place_of(const std::string& file, const toml::source_region& region) {
+  return {fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column), region.begin.line,
+          region.begin.column};
+}
+
+TomlValue value_of(const toml::node& node) {
+  if (const auto* v = node.as_boolean()) return v->get();
+  if (const auto* v = node.as_integer()) return v->get();
+  if (const auto* v = node.as_floating_point()) return v->get();
+  if (const auto* v = node.as_string()) return v->get();
+  if (node.is_array()) return OtherValue{"a list"};
+  return OtherValue{node.is_table() ? "a section" : "a date or time"};
+}
+
+struct Flattener {
+  const std::string& file;
+  std::vector<TomlEntry> entries;
+
+  // Sections nest twice at most ([method.fedprox]); anything deeper stays a value, and an error.
+  void walk(const toml::table& table, const std::string& section, int depth) {
+    for (const auto& [key, node] : table) {
+      const auto place = place_of(file, key.source());
+      const std::string name(key.str());
+      if (const auto* inner = node.as_table(); inner && depth < 2) {
+        const auto path = section.empty() ? name : section + "." + name;
+        entries.push_back({.section = path, .heading = true, .place = place, .where = place});
+        walk(*inner, path, depth + 1);
+        continue;
+      }
+      entries.push_back({.section = section,
+                         .key = name,
+                         .value = value_of(node),
+                         .place = place,
+                         .where = place_of(file, node.source())});
+    }
+  }
+};
+
+std::string one_line(std::string_view text) {
+  std::string out(text);
+  std::replace(out.begin(), out.end(), '\n', ' ');
+  constexpr std::string_view kPrefix = "Error while parsing ";
+  if (out.starts_with(kPrefix)) out = "in the " + out.substr(kPrefix.size());
+  return out;
+}
+
+}  // namespace
+
+std::string value_noun(const TomlValue& value) {
+  static constexpr const char* kNouns[] = {"true or false", "a whole number", "a number", "text"};
+  if (const auto* other = std::get_if<OtherValue>(&value)) return other->noun;
+  return kNouns[value.index()];
+}
+
+Result<std::vector<TomlEntry>> toml_entries(const std::string& text, const std::string& file) {
+  const auto parsed = toml::parse(text);
+  if (!parsed) {
+    return fail(Error::kInvalid, "{}: not valid TOML: {}",
+                place_of(file, parsed.error().source()).text,
+                one_line(parsed.error().description()));
+  }
+  Flattener flattener{file, {}};
+  flattener.walk(parsed.table(), "", 0);
+  std::stable_sort(flattener.entries.begin(), flattener.entries.end(),
+                   [](const TomlEntry& a, const TomlEntry& b) {
+                     return std::pair(a.place.line, a.place.column) <
+                            std::pair(b.place.line, b.place.column);
+                   });
+  return std::move(flattener.entries);
+}
+
+Result<TomlEntry> toml_override(const std::string& set) {
+  const auto equals = set.find('=');
+  auto path = set.substr(0, equals);
+  while (!path.empty() && path.back() == ' ') path.pop_back();
+  if (equals == std::string::npos || path.empty())
+    return fail(Error::kInvalid, "--set {}: must be key=value, as in --set train.lr=0.1", set);
+  const auto dot = path.rfind('.');
+  TomlEntry entry{.section = dot == std::string::npos ? "" : path.substr(0, dot),
+                  .key = dot == std::string::npos ? path : path.substr(dot + 1),
+                  .raw = set.substr(equals + 1)};
+  entry.place = entry.where = {"--set " + path};
+  // A line break would let the value bring further keys.
+  const bool whole = entry.raw.find_first_of("\n\r") == std::string::npos;
+  const auto parsed = toml::parse("v = " + entry.raw);
+  if (whole && parsed && parsed.table().size() == 1)
+    entry.value = value_of(*parsed.table().get("v"));
+  else if (!entry.raw.empty() && std::string_view("\"'[{").find(entry.raw[0]) != std::string::npos)
+    return fail(Error::kInvalid, "{}: {} is not a TOML value", entry.place.text, entry.raw);
+  else
+    entry.value = entry.raw;
+  return entry;
+}
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+// TOML as a flat list of keys with places. The only header behind which a TOML parser is used.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/status.hpp"
+
+namespace tessera {
+
+/// Where something was written: "file.toml:12:3" or "--set train.lr".
+struct Place {
+  std::string text;
+  int64_t line = 0, column = 0;  // 0 on a command line; orders messages
+};
+
+/// Something no option can be: a list, a date, a section where a value belongs.
+struct OtherValue {
+  std::string noun;  // "a list"
+};
+using TomlValue = std::variant<bool, int64_t, double, std::string, OtherValue>;
+
+/// "text", "a whole number", "a list": for messages.
+std::string value_noun(const TomlValue& value);
+
+struct TomlEntry {
+  std::string section;  // "" at the top level, "train", "method.fedprox"
+  std::string key;      // empty for the heading of a section
+  bool heading = false;
+  TomlValue value;
+  std::string raw;     // --set: what stood behind the '='; empty for a file
+  Place place, where;  // of the key and of the value
+};
+
+/// Every key and section of a file, in order of place. `file` stands for it in messages.
+/// kInvalid "file:line:col: …" if it is not TOML (also: a key given twice).
+Result<std::vector<TomlEntry>> toml_entries(const std::string& text, const std::string& file);
+
+/// "train.lr=0.1": the value as TOML; what is not TOML is text, so words need no quotes.
+Result<TomlEntry> toml_override(const std::string& set);
+
+}  // namespace tessera
