@@ -74,6 +74,11 @@ function(tessera_library name)
   endif()
   if(tests)
     tessera_test(${name}_test ${tests} DEPS ${name} ${ARG_DEPS})
+    if(name STREQUAL "io")
+      target_compile_definitions(io_test PRIVATE
+        TESSERA_TEST_DATA="${CMAKE_SOURCE_DIR}/../shared/data"
+        TESSERA_FUZZ_CORPUS="${CMAKE_SOURCE_DIR}/tests/fuzz/corpus")
+    endif()
   endif()
 endfunction()
 

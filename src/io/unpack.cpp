@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::array<uint8_t, 3> kGzipMagic{0x1F, 0x8B, 8};
 constexpr std::array<uint8_t, 6> kXzMagic{0xFD, '7', 'z', 'X', 'Z', 0};
+constexpr std::array<uint8_t, 4> kXzPadding{};
 constexpr size_t kPiece = 1 << 16;
 // The largest preset of xz (-9) needs 65 MiB; a header may ask for 4 GiB.
 constexpr uint64_t kXzMemory = uint64_t{256} << 20;
@@ -26,6 +27,10 @@ bool starts_with(ByteSpan bytes, ByteSpan magic) {
 Status too_large(const std::string& name, size_t max_bytes) {
   return fail(Error::kInvalid, "{}: holds more than the {} expected; is it the right file?", name,
               human_bytes(static_cast<double>(max_bytes)));
+}
+
+Status no_memory(const std::string& name) {
+  return fail(Error::kIo, "{}: not enough memory to unpack", name);
 }
 
 Status cut_off(const std::string& name) {
@@ -45,44 +50,30 @@ struct EndLzma {
   void operator()(lzma_stream* stream) const { lzma_end(stream); }
 };
 
-Result<Bytes> unpack_gzip(ByteSpan packed, size_t max_bytes, const std::string& name) {
-  Bytes out;
-  size_t at = 0;
-  while (at < packed.size()) {
-    // gzip files may be glued together; what comes after them must be another.
-    if (!starts_with(packed.subspan(at), kGzipMagic))
-      return fail(Error::kInvalid, "{}: garbage after the packed data, from byte {}", name, at);
-    TESSERA_ASSIGN(const size_t taken,
-                   inflate_one(packed.subspan(at), InflateKind::kGzip, max_bytes, name, out));
-    at += taken;
-  }
-  return out;
-}
-
-Result<Bytes> unpack_xz(ByteSpan packed, size_t max_bytes, const std::string& name) {
+// Appends what one xz stream at the start of `packed` holds; returns how many bytes it took.
+Result<size_t> unxz_one(ByteSpan packed, size_t max_bytes, const std::string& name, Bytes& out) {
   lzma_stream stream = LZMA_STREAM_INIT;
-  if (lzma_stream_decoder(&stream, kXzMemory, LZMA_CONCATENATED) != LZMA_OK)
-    return fail(Error::kIo, "{}: not enough memory to unpack", name);
+  if (lzma_stream_decoder(&stream, kXzMemory, 0) != LZMA_OK) return no_memory(name);
   const std::unique_ptr<lzma_stream, EndLzma> guard(&stream);
   stream.next_in = packed.data();
   stream.avail_in = packed.size();
-  Bytes out, piece(kPiece);
+  std::array<uint8_t, kPiece> piece;
   while (true) {
     stream.next_out = piece.data();
-    stream.avail_out = piece.size();
+    stream.avail_out = kPiece;
     const lzma_ret result = lzma_code(&stream, LZMA_FINISH);
-    const size_t made = piece.size() - stream.avail_out;
+    const size_t made = kPiece - stream.avail_out;
     if (made > max_bytes - out.size()) return too_large(name, max_bytes);
     out.insert(out.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(made));
     switch (result) {
       case LZMA_OK:
         continue;
       case LZMA_STREAM_END:
-        return out;
+        return packed.size() - stream.avail_in;
       case LZMA_BUF_ERROR:
         return cut_off(name);
       case LZMA_MEM_ERROR:
-        return fail(Error::kIo, "{}: not enough memory to unpack", name);
+        return no_memory(name);
       case LZMA_MEMLIMIT_ERROR:
         return fail(Error::kInvalid,
                     "{}: asks for more than {} to unpack; pack it with xz -9 or less", name,
@@ -96,13 +87,33 @@ Result<Bytes> unpack_xz(ByteSpan packed, size_t max_bytes, const std::string& na
   }
 }
 
+// Both formats allow streams to be glued together; what comes after one must be another.
+Result<Bytes> unpack_all(ByteSpan packed, size_t max_bytes, const std::string& name) {
+  const bool is_gzip = starts_with(packed, kGzipMagic);
+  const ByteSpan magic = is_gzip ? ByteSpan(kGzipMagic) : ByteSpan(kXzMagic);
+  Bytes out;
+  size_t at = 0;
+  while (at < packed.size()) {
+    const ByteSpan rest = packed.subspan(at);
+    if (!starts_with(rest, magic))
+      return fail(Error::kInvalid, "{}: garbage after the packed data, from byte {}", name, at);
+    TESSERA_ASSIGN(const size_t taken,
+                   is_gzip ? inflate_one(rest, InflateKind::kGzip, max_bytes, name, out)
+                           : unxz_one(rest, max_bytes, name, out));
+    at += taken;
+    // xz allows padding: zeros, four at a time.
+    while (!is_gzip && starts_with(packed.subspan(at), kXzPadding)) at += kXzPadding.size();
+  }
+  return out;
+}
+
 }  // namespace
 
 Result<size_t> inflate_one(ByteSpan packed, InflateKind kind, size_t max_bytes,
                            const std::string& name, Bytes& out) {
   z_stream stream{};
   if (inflateInit2(&stream, kind == InflateKind::kGzip ? 15 + 16 : -15) != Z_OK)
-    return fail(Error::kIo, "{}: not enough memory to unpack", name);
+    return no_memory(name);
   const std::unique_ptr<z_stream, EndInflate> guard(&stream);
   std::array<uint8_t, kPiece> piece;
   size_t fed = 0;
@@ -121,7 +132,7 @@ Result<size_t> inflate_one(ByteSpan packed, InflateKind kind, size_t max_bytes,
     out.insert(out.end(), piece.begin(), piece.begin() + static_cast<ptrdiff_t>(made));
     if (result == Z_STREAM_END) return fed - stream.avail_in;
     if (result == Z_BUF_ERROR) return cut_off(name);  // there was nothing left to feed
-    if (result == Z_MEM_ERROR) return fail(Error::kIo, "{}: not enough memory to unpack", name);
+    if (result == Z_MEM_ERROR) return no_memory(name);
     if (result != Z_OK) return corrupt(name, fed - stream.avail_in);
   }
 }
@@ -131,8 +142,7 @@ bool is_packed(ByteSpan bytes) {
 }
 
 Result<Bytes> unpack(ByteSpan packed, size_t max_bytes, const std::string& name) {
-  if (starts_with(packed, kGzipMagic)) return unpack_gzip(packed, max_bytes, name);
-  if (starts_with(packed, kXzMagic)) return unpack_xz(packed, max_bytes, name);
+  if (is_packed(packed)) return unpack_all(packed, max_bytes, name);
   if (packed.size() > max_bytes) return too_large(name, max_bytes);
   return Bytes(packed.begin(), packed.end());
 }

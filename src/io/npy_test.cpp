@@ -1,0 +1,146 @@
+#include "io/npy.hpp"
+
+#include <zlib.h>
+
+#include <cstring>
+
+#include "io/testing.hpp"
+#include "io/zip.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FailsWith;
+using testing::Succeeds;
+
+constexpr size_t kLimit = 1 << 20;
+
+Bytes npy(std::string_view header, ByteSpan data, uint8_t version = 1) {
+  Bytes out = testing::to_bytes("\x93NUMPY");
+  out.push_back(version), out.push_back(0);
+  if (version == 1)
+    append_little_endian(out, static_cast<uint16_t>(header.size()));
+  else
+    append_little_endian(out, static_cast<uint32_t>(header.size()));
+  out.insert(out.end(), header.begin(), header.end());
+  out.insert(out.end(), data.begin(), data.end());
+  return out;
+}
+
+std::string dictionary(std::string_view descr, std::string_view fortran, std::string_view shape) {
+  return fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}   \n", descr, fortran,
+                     shape);
+}
+
+TEST(Npy, ReadsAllVersionsAndTypes) {
+  const Bytes data{1, 2, 3, 4, 5, 6, 7, 8};
+  for (const uint8_t version : {1, 2, 3}) {
+    const auto array = parse_npy(npy(dictionary("<i4", "False", "(2,)"), data, version), "x");
+    ASSERT_THAT(array, Succeeds()) << int{version};
+    EXPECT_EQ(array->dtype, DType::kI32);
+    EXPECT_THAT(array->shape, ElementsAre(2));
+    EXPECT_EQ(array->data, data);
+  }
+  const std::pair<const char*, DType> types[] = {
+      {"<f8", DType::kF64}, {"<i8", DType::kI64}, {"|u1", DType::kU8}, {"<f4", DType::kF32}};
+  for (const auto& [descr, dtype] : types) {
+    const auto shape = fmt::format("({}, 1)", 8 / item_size(dtype));
+    const auto array = parse_npy(npy(dictionary(descr, "False", shape), data), "x");
+    ASSERT_THAT(array, Succeeds()) << descr;
+    EXPECT_EQ(array->dtype, dtype);
+  }
+  EXPECT_THAT(parse_npy(npy(dictionary("<f8", "False", "()"), data), "x")->shape, ElementsAre());
+  EXPECT_THAT(parse_npy(npy(dictionary("<f8", "True", "(0, 3)"), {}), "x")->shape,
+              ElementsAre(0, 3));
+}
+
+TEST(Npy, FortranOrderBecomesCOrder) {
+  // a[i][j][k] = 100i + 10j + k with shape (2, 3, 2); the file has i fastest.
+  Bytes fortran, c;
+  for (uint8_t k = 0; k < 2; ++k)
+    for (uint8_t j = 0; j < 3; ++j)
+      for (uint8_t i = 0; i < 2; ++i) append_little_endian<uint32_t>(fortran, 100 * i + 10 * j + k);
+  for (uint8_t i = 0; i < 2; ++i)
+    for (uint8_t j = 0; j < 3; ++j)
+      for (uint8_t k = 0; k < 2; ++k) append_little_endian<uint32_t>(c, 100 * i + 10 * j + k);
+  const auto array = parse_npy(npy(dictionary("<i4", "True", "(2, 3, 2)"), fortran), "x");
+  ASSERT_THAT(array, Succeeds());
+  EXPECT_EQ(array->data, c);
+}
+
+TEST(Npy, WritesWhatNumPyWrites) {
+  const auto bytes = write_npy({DType::kU8, {3}, {1, 2, 3}});
+  ASSERT_THAT(bytes, Succeeds());
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (3,), }";
+  header.resize(117, ' ');
+  EXPECT_EQ(text_of(*bytes), std::string("\x93NUMPY\x01\0v\0", 10) + header + "\n\x01\x02\x03");
+  EXPECT_THAT(write_npy({DType::kBool, {1}, {1}}), FailsWith(Error::kInvalid, "BOOL"));
+  EXPECT_THAT(write_npy({DType::kU8, {2}, {1}}), FailsWith(Error::kInvalid, "1 bytes"));
+}
+
+TEST(Npy, EveryTruncationIsAnError) {
+  for (const uint8_t version : {1, 2}) {
+    const Bytes file = npy(dictionary("<f8", "False", "(2,)"), Bytes(16), version);
+    for (size_t n = 0; n < file.size(); ++n)
+      EXPECT_THAT(parse_npy(ByteSpan(file).first(n), "name"), FailsWith(Error::kInvalid, "name"));
+  }
+}
+
+TEST(Npy, RefusesOtherTypesAndDamagedHeaders) {
+  for (const char* descr : {"|b1", ">f4", "<f2", "|O", "<U3", "<c8", "|S5", "<i2", "=f4", ""})
+    EXPECT_THAT(parse_npy(npy(dictionary(descr, "False", "(1,)"), Bytes(4)), "x"),
+                FailsWith(Error::kInvalid, fmt::format("type '{}'", descr)));
+  EXPECT_THAT(
+      parse_npy(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (1,), }", Bytes(4)),
+                "x"),
+      FailsWith(Error::kInvalid, "type '[…]'"));
+  EXPECT_THAT(parse_npy(npy(dictionary("|u1", "False", "(4,)"), Bytes(4), 4), "x"),
+              FailsWith(Error::kInvalid, "version 4"));
+  EXPECT_THAT(parse_npy(npy(dictionary("|u1", "False", "(3037000500, 3037000500)"), Bytes(4)), "x"),
+              FailsWith(Error::kInvalid, "shape"));
+  Bytes huge = npy(dictionary("|u1", "False", "(4,)"), Bytes(4), 2);
+  huge[11] = 0xFF;
+  EXPECT_THAT(parse_npy(huge, "x"), FailsWith(Error::kInvalid, "header"));
+  for (const char* header :
+       {"", "{", "{}", "[]", "{'descr': '<f4'}", "{'descr': '<f4', 'descr': '<f4'}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (4,), 'more': 1}",
+        "{'descr': '|u1', 'fortran_order': 0, 'shape': (4,)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (-4,)}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': 4}",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (4,",
+        "{'descr': '|u1', 'fortran_order': False, 'shape': (4,)} x",
+        "{'descr': '|u1 'fortran_order': False 'shape': (4,)}"})
+    EXPECT_THAT(parse_npy(npy(header, Bytes(4)), "x"), FailsWith(Error::kInvalid, "not valid"))
+        << header;
+  std::string many = "(";
+  for (int i = 0; i < 33; ++i) many += "1,";
+  EXPECT_THAT(parse_npy(npy(dictionary("|u1", "False", many + ")"), Bytes(1)), "x"),
+              FailsWith(Error::kInvalid, "not valid"));
+}
+
+TEST(Npz, SurvivesARoundTripThroughAFile) {
+  testing::TempDir dir;
+  std::map<std::string, Npy> arrays;
+  arrays["x"] = {DType::kF32, {2, 1}, Bytes{0, 0, 128, 63, 0, 0, 0, 64}};
+  arrays["labels"] = {DType::kI64, {0}, {}};
+  ASSERT_THAT(write_npz(dir.file("a.npz"), arrays), Succeeds());
+  const auto back = read_npz(dir.file("a.npz"));
+  ASSERT_THAT(back, Succeeds());
+  ASSERT_EQ(back->size(), 2u);
+  EXPECT_EQ(back->at("x").shape, arrays["x"].shape);
+  EXPECT_EQ(back->at("x").data, arrays["x"].data);
+  EXPECT_EQ(back->at("labels").dtype, DType::kI64);
+  EXPECT_THAT(read_npz(dir.file("none")), FailsWith(Error::kNotFound, "none"));
+}
+
+TEST(Npz, NamesTheMemberThatIsWrong) {
+  const Bytes junk = testing::to_bytes("junk, longer than ten bytes");
+  EXPECT_THAT(parse_npz(*write_zip({{"a.npy", junk}}), kLimit, "f"),
+              FailsWith(Error::kInvalid, "f, member 'a.npy'"));
+  EXPECT_THAT(parse_npz(*write_zip({{"readme", junk}}), kLimit, "f"),
+              FailsWith(Error::kInvalid, "f, member 'readme'"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Writes corpus/<format>/: ok-* must be accepted, bad-* refused (src/io/corpus_test.cpp).
+
+The files come from Python's own zipfile, tarfile, gzip and lzma, so they are a second opinion on
+the formats. Run it again after a change here; the result is the same bytes every time.
+"""
+import gzip
+import io
+import json
+import lzma
+import pathlib
+import struct
+import tarfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).parent / "corpus"
+
+
+def put(where, data):
+    path = ROOT / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+
+
+def cuts(where, data, *places):
+    """The same file cut off at some places."""
+    for place in places:
+        put(f"{where}-cut-{place}", data[:place])
+
+
+def safetensors(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def make_safetensors():
+    def tensor(dtype, shape, begin, end):
+        return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+    good = {"__metadata__": {"format": "pt"}, "w": tensor("F32", [2, 2], 0, 16),
+            "b": tensor("I64", [], 16, 24), "e": tensor("BF16", [0, 3], 24, 24)}
+    put("safetensors/ok-four", safetensors(good, bytes(range(24))))
+    put("safetensors/ok-empty", safetensors({}))
+    put("safetensors/ok-unicode", safetensors(b'{"\\u00fc\\ud83d\\ude00":' + json.dumps(
+        tensor("U8", [1], 0, 1)).encode() + b"}  ", b"x"))
+    cuts("safetensors/bad", safetensors(good, bytes(24)), 0, 7, 8, 40, 200)
+    put("safetensors/bad-overlap", safetensors(
+        {"a": tensor("U8", [4], 0, 4), "b": tensor("U8", [4], 2, 6)}, bytes(6)))
+    put("safetensors/bad-gap", safetensors({"a": tensor("U8", [4], 1, 5)}, bytes(5)))
+    put("safetensors/bad-rest", safetensors({"a": tensor("U8", [4], 0, 4)}, bytes(5)))
+    put("safetensors/bad-huge-shape", safetensors({"a": tensor("F64", [2**62, 2**62], 0, 0)}))
+    put("safetensors/bad-negative", safetensors({"a": tensor("F64", [-1], 0, 8)}, bytes(8)))
+    put("safetensors/bad-length", safetensors({}, length=2**63))
+    put("safetensors/bad-twice", safetensors(b'{"__metadata__":{},"__metadata__":{}}'))
+    put("safetensors/bad-deep", safetensors(b'{"a":' * 50 + b"1" + b"}" * 50))
+
+
+def npy(descr="<f4", fortran=False, shape=(2, 3), data=None, version=1):
+    header = repr({"descr": descr, "fortran_order": fortran, "shape": shape}).encode() + b"\n"
+    body = bytes(range(24)) if data is None else data
+    size = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + size + header + body
+
+
+def make_npy():
+    put("npy/ok-c", npy())
+    put("npy/ok-fortran", npy(fortran=True))
+    put("npy/ok-version-2", npy(version=2))
+    put("npy/ok-version-3", npy("<i8", shape=(3,), version=3))
+    put("npy/ok-scalar", npy("<f8", shape=(), data=bytes(8)))
+    put("npy/ok-empty", npy("|u1", shape=(0, 5), data=b""))
+    put("npy/bad-bool", npy("|b1", shape=(24,)))
+    put("npy/bad-big-endian", npy(">f4"))
+    put("npy/bad-record", npy([("a", "<f4")], shape=(6,)))
+    put("npy/bad-huge", npy(shape=(2**40, 2**40)))
+    put("npy/bad-short", npy(shape=(7,)))
+    put("npy/bad-version", npy(version=9))
+    cuts("npy/bad", npy(), 0, 6, 9, 30, 90)
+
+
+def archive(members, method=zipfile.ZIP_STORED, zip64=True, comment=b""):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as file:
+        file.comment = comment
+        for name, data in members:
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.compress_type = method
+            with file.open(info, "w", force_zip64=zip64) as member:  # as numpy.savez does
+                member.write(data)
+    return out.getvalue()
+
+
+def make_npz():
+    two = [("x.npy", npy()), ("y.npy", npy("<i8", shape=(3,)))]
+    stored = archive(two)
+    put("npz/ok-stored", stored)
+    put("npz/ok-deflated", archive(two, zipfile.ZIP_DEFLATED))
+    put("npz/ok-plain-zip", archive(two[:1], zip64=False, comment=b"with a comment"))
+    put("npz/ok-empty", archive([]))
+    put("npz/bad-crc", stored.replace(b"\x09\x0a\x0b", b"\x09\x0a\x0c", 1))
+    put("npz/bad-text", archive([("readme.txt", b"hello")]))
+    put("npz/bad-bzip2", archive(two[:1], zipfile.ZIP_BZIP2))
+    put("npz/bad-bomb", archive([("x.npy", bytes(2000000))], zipfile.ZIP_DEFLATED))
+    put("npz/bad-directory", stored[:-6] + b"\xff\xff\xff\x7f\0\0")
+    cuts("npz/bad", stored, 0, 21, 100, len(stored) - 1)
+
+
+def make_images():
+    images = struct.pack(">4I", 0x803, 2, 3, 4) + bytes(range(24))
+    put("idx/ok-images", images)
+    put("idx/ok-labels", struct.pack(">2I", 0x801, 4) + bytes([0, 9, 5, 1]))
+    put("idx/bad-label", struct.pack(">2I", 0x801, 4) + bytes([0, 10, 5, 1]))
+    put("idx/bad-huge", struct.pack(">4I", 0x803, 2**32 - 1, 4096, 4096) + bytes(24))
+    put("idx/bad-rows", struct.pack(">4I", 0x803, 2, 0, 2**31))
+    put("idx/bad-floats", struct.pack(">4I", 0xD03, 2, 3, 4) + bytes(96))
+    put("idx/bad-rest", images + b"x")
+    cuts("idx/bad", images, 0, 3, 15, 16, 39)
+    put("cifar/ok-one", bytes([9]) + bytes(3072))
+    put("cifar/ok-coarse-and-fine", bytes([19, 9]) + bytes(3072))
+    put("cifar/bad-label", bytes([10]) + bytes(3072))
+    cuts("cifar/bad", bytes(3073), 0, 1, 300)
+
+
+def make_csv():
+    put("csv/ok-plain", b"a,b\n1,2\n3,4\n")
+    put("csv/ok-quotes", b'"No","w, d"\r\n1,"N""E"\r\n2,"two\r\nlines"\r\n3,NA\r\n')
+    put("csv/ok-numbers", b"x\n-2.77555756156289e-17\nNA\n+5\n1e308\n\n")
+    put("csv/ok-mark", b"\xef\xbb\xbfa\n1")
+    put("csv/bad-empty", b"")
+    put("csv/bad-few", b"a,b\n1\n")
+    put("csv/bad-many", b"a,b\n1,2,3\n")
+    put("csv/bad-open", b'a\n"x\n')
+    put("csv/bad-after", b'a\n"x"y\n')
+    put("csv/bad-quote", b'a\nx"y\n')
+    put("csv/bad-return", b"a\nx\ry\n")
+    put("csv/bad-nul", b"a\n\0\n")
+    put("csv/bad-twice", b"a,a\n")
+
+
+def tape(members, style):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=style) as file:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    end = out.getvalue().rstrip(b"\0")
+    return end + bytes(-len(end) % 512 + 1024)
+
+
+def make_tar():
+    long = "d/" * 60 + "name"
+    put("tar/ok-ustar", tape([("d/a", b"hello"), (long, b"x" * 600)], tarfile.USTAR_FORMAT))
+    put("tar/ok-gnu", tape([("n" * 150, b"hello"), ("b", b"")], tarfile.GNU_FORMAT))
+    pax = tape([("n" * 150, b"hello"), ("\u00fc", b"y")], tarfile.PAX_FORMAT)
+    put("tar/ok-pax", pax)
+    put("tar/ok-empty", bytes(1024))
+    put("tar/bad-checksum", b"x" + pax[1:])
+    put("tar/bad-pax-record", pax.replace(b"path=", b"path:", 1))
+    plain = tape([("a", b"hello")], tarfile.USTAR_FORMAT)
+    put("tar/bad-text", b"not a tar archive" * 40)
+    cuts("tar/bad", plain, 0, 100, 511, 512, 515, 1024)
+
+
+def make_unpack():
+    plain = bytes(i * i >> 4 & 255 for i in range(600))
+    packed = gzip.compress(plain, mtime=0)
+    delta = [{"id": lzma.FILTER_DELTA, "dist": 32}, {"id": lzma.FILTER_LZMA2, "dict_size": 4096}]
+    squeezed = lzma.compress(plain, check=lzma.CHECK_CRC64, filters=delta)
+    put("unpack/ok-plain", b"neither")
+    put("unpack/ok-gzip", packed)
+    put("unpack/ok-gzip-twice", packed + packed)
+    put("unpack/ok-xz", squeezed)
+    put("unpack/ok-xz-twice", squeezed + bytes(4) + squeezed)
+    put("unpack/bad-gzip-rest", packed + b"rest")
+    put("unpack/bad-xz-rest", squeezed + b"rest")
+    put("unpack/bad-gzip-bomb", gzip.compress(bytes(1000000), mtime=0))
+    put("unpack/bad-xz-bomb", lzma.compress(bytes(1000000), filters=delta[1:]))
+    put("unpack/bad-gzip-bit", packed[:60] + bytes([packed[60] ^ 4]) + packed[61:])
+    put("unpack/bad-xz-bit", squeezed[:60] + bytes([squeezed[60] ^ 4]) + squeezed[61:])
+    cuts("unpack/bad-gzip", packed, 3, 9, 100, len(packed) - 1)
+    cuts("unpack/bad-xz", squeezed, 6, 12, 100, len(squeezed) - 1)
+
+
+for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack):
+    make()
