@@ -6,6 +6,9 @@
 #include <span>
 #include <stdexcept>
 
+#include "model/fast/losses.hpp"
+#include "model/gru_gradient.hpp"
+
 namespace tessera {
 namespace {
 
@@ -66,10 +69,14 @@ Weights Gru::init(uint64_t key) const {
   return {drawn(layout_, fills_, key), at::empty({0}, at::kFloat)};
 }
 
-Output Gru::forward(const Weights& at, const Tensor& x, const Pass& /*pass*/) const {
+void Gru::check(const Tensor& x) const {
   if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != spec_.inputs) {
     throw std::invalid_argument("a GRU takes a batch of shape [n, steps, features]");
   }
+}
+
+Output Gru::forward(const Weights& at, const Tensor& x, const Pass& /*pass*/) const {
+  check(x);
   const auto views = layout_.views(at.w);
   Tensor now = x.to(at.w.scalar_type()).transpose(0, 1).contiguous();
   Tensor last;
@@ -80,6 +87,39 @@ Output Gru::forward(const Weights& at, const Tensor& x, const Pass& /*pass*/) co
   }
   const size_t head = views.size() - 2;
   return {at::linear(last, views[head], views[head + 1]), last, at.b.detach()};
+}
+
+bool Gru::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                         Tensor& grad, double& value) const {
+  check(x);
+  const bool plain = at.w.scalar_type() == at::kFloat && at.w.is_contiguous() &&
+                     grad.scalar_type() == at::kFloat && grad.is_contiguous();
+  if (!plain || x.size(0) == 0) return false;
+  const at::NoGradGuard no_grad;
+  const auto views = layout_.views(at.w);
+  auto grads = layout_.views(grad);
+  const auto layer = [](auto& all, size_t i) { return std::span(all).subspan(4 * i, 4); };
+
+  std::vector<Tensor> inputs{x.to(at::kFloat).transpose(0, 1).contiguous()};
+  std::vector<GruTrace> traces;
+  const auto layers = static_cast<size_t>(spec_.layers);
+  for (size_t i = 0; i < layers; ++i) {
+    traces.push_back(gru_forward(layer(views, i), inputs.back()));
+    inputs.push_back(traces.back().states.narrow(0, 1, x.size(1)));
+  }
+  const Tensor last = inputs.back()[x.size(1) - 1];
+  const size_t head = views.size() - 2;
+  const Tensor scores = at::linear(last, views[head], views[head + 1]);
+  const Tensor labels = y.contiguous();
+  value = fast::loss_and_grad(loss, x.size(0), spec_.classes, labels.data_ptr<int64_t>(),
+                              scores.data_ptr<float>());
+  at::mm_out(grads[head], scores.t(), last);
+  at::sum_out(grads[head + 1], scores, 0);
+  Tensor above = scores.mm(views[head]).unsqueeze(0);
+  for (size_t i = layers; i-- > 0;) {
+    above = gru_backward(layer(views, i), inputs[i], traces[i], above, layer(grads, i), i > 0);
+  }
+  return true;
 }
 
 }  // namespace tessera

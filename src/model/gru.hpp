@@ -24,8 +24,12 @@ class Gru final : public Model {
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+  bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
+                      double& value) const override;
 
  private:
+  void check(const Tensor& x) const;
+
   GruSpec spec_;
   Layout layout_, buffers_;
   std::vector<Fill> fills_;

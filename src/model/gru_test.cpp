@@ -1,5 +1,7 @@
 #include "model/gru.hpp"
 
+#include <torch/csrc/autograd/autograd.h>
+
 #include <cmath>
 
 #include "model/test_data.hpp"
@@ -78,6 +80,46 @@ TEST(Gru, TakesSequencesOfAnyLengthButNotOtherFeatures) {
   EXPECT_THROW(model->forward(at, testing::normal({2, 7, 6}, 1), {}), std::invalid_argument);
   EXPECT_THROW(model->forward(at, testing::normal({2, 0, 5}, 1), {}), std::invalid_argument);
   EXPECT_THROW(model->forward(at, testing::normal({2, 35}, 1), {}), std::invalid_argument);
+}
+
+void expect_hand_written(const std::string& name, const Shape& shape, int64_t n, Loss loss) {
+  const auto model = testing::made(name, shape);
+  const Weights exact = testing::moved(*model, 1);
+  const Weights at{exact.w.to(at::kFloat), exact.b.to(at::kFloat)};
+  const Tensor x = testing::batch(shape, n, 2);
+  const Tensor y = testing::labels(n, shape.classes, 3);
+  Tensor grad = at::full_like(at.w, NAN);
+  double value = 0;
+  ASSERT_TRUE(model->value_and_grad(at, x.to(at::kFloat), y, loss, grad, value));
+
+  const Tensor leaf = exact.w.clone().requires_grad_();
+  const Tensor by_graph = loss_value(loss, model->forward({leaf, exact.b}, x, {true, 0}).logits, y);
+  const Tensor expected = torch::autograd::grad({by_graph}, {leaf})[0];
+  EXPECT_NEAR(value, by_graph.item<double>(), 1e-5);
+  const auto got = model->layout().views(grad);
+  const auto want = model->layout().views(expected);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double error = (got[i] - want[i]).norm().item<double>();
+    EXPECT_LE(error, 1e-5 * want[i].norm().item<double>()) << model->layout().slices()[i].name;
+  }
+  Tensor again = at::empty_like(grad);
+  ASSERT_TRUE(model->value_and_grad(at, x.to(at::kFloat), y, loss, again, value));
+  EXPECT_TRUE(at::equal(again, grad));
+}
+
+TEST(Gru, HandWrittenGradientMatchesTheGraph) {
+  expect_hand_written("gru64", {{48, 22}, 5}, 9, Loss::kMultiLabel);
+  expect_hand_written("gru64", {{1, 3}, 2}, 1, Loss::kCrossEntropy);
+  expect_hand_written("gru128", {{11, 22}, 5}, 4, Loss::kCrossEntropy);
+}
+
+TEST(Gru, HandWrittenGradientIsForFloat32Alone) {
+  const auto model = testing::made("gru64", {{7, 5}, 3});
+  const Weights at = testing::moved(*model, 1);
+  Tensor grad = at::zeros_like(at.w);
+  double value = 0;
+  EXPECT_FALSE(model->value_and_grad(at, testing::normal({2, 7, 5}, 1), testing::labels(2, 3, 1),
+                                     Loss::kCrossEntropy, grad, value));
 }
 
 }  // namespace
