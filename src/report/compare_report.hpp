@@ -1,0 +1,29 @@
+// Several methods side by side, each over several seeds, as one self-contained HTML page.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "report/history.hpp"
+
+namespace tessera {
+
+/// `runs`: every method × seed, grouped by RunHistory::display(). May be empty (table only).
+/// `table` is table.json: an array of rows, one a method, in the order to be shown:
+///   method          text, as RunHistory::display() gives it
+///   seeds           how many runs are behind the row
+///   accuracy_mean   headline test accuracy, fraction, mean over seeds
+///   accuracy_std    its standard deviation over seeds; null for one seed
+///   pre_mean, post_mean, worst10           fractions, mean over seeds
+///   bytes_down, bytes_up, sim_seconds, wall_seconds   of a whole run, mean over seeds
+///   difference      mean over paired seeds of accuracy − that of best_baseline, fraction
+///   p_value         of that paired difference
+///   best_baseline   the method compared with; null where the row is that method itself
+/// Every field but `method` may be null or missing and prints as "–".
+/// kInvalid names the row and field that is not of its type.
+Result<std::string> compare_report(const std::string& title, const std::vector<RunHistory>& runs,
+                                   const nlohmann::json& table);
+
+}  // namespace tessera

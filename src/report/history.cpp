@@ -1,0 +1,87 @@
+#include "report/history.hpp"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_map>
+
+namespace tessera {
+namespace {
+
+std::optional<int64_t> round_of_summary(const RunHistory& run) {
+  const auto summary = nlohmann::json::parse(run.meta.summary, nullptr, false);
+  if (!summary.is_object()) return std::nullopt;
+  const auto found = summary.find("selected_round");
+  if (found == summary.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<int64_t>();
+}
+
+std::optional<int64_t> best_validation_round(const RunHistory& run) {
+  const EvalRow* best = nullptr;
+  for (const auto& row : run.evals) {
+    if (row.who != "clients" || row.view != run.meta.headline || row.part != "val") continue;
+    if (std::isnan(row.mean)) continue;
+    if (!best || row.mean > best->mean) best = &row;
+  }
+  return best ? std::optional(best->round) : std::nullopt;
+}
+
+void add(double& sum, double value) {
+  if (std::isfinite(value)) sum += value;
+}
+
+}  // namespace
+
+Spent spent_until(const RunHistory& run, int64_t round) {
+  Spent spent;
+  for (const auto& row : run.rounds) {
+    if (row.round > round) continue;
+    spent.bytes_down += static_cast<double>(row.bytes_down);
+    spent.bytes_up += static_cast<double>(row.bytes_up);
+    add(spent.sim_seconds, row.sim_seconds);
+    add(spent.wall_seconds, row.wall_seconds);
+  }
+  return spent;
+}
+
+std::vector<EvalRow> evals_of(const RunHistory& run, const std::string& who,
+                              const std::string& view, const std::string& part) {
+  std::vector<EvalRow> out;
+  for (const auto& row : run.evals)
+    if (row.who == who && row.view == view && row.part == part) out.push_back(row);
+  return out;
+}
+
+const EvalRow* eval_at(const RunHistory& run, int64_t round, const std::string& who,
+                       const std::string& view, const std::string& part) {
+  for (const auto& row : run.evals)
+    if (row.round == round && row.who == who && row.view == view && row.part == part) return &row;
+  return nullptr;
+}
+
+std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const std::string& view) {
+  std::unordered_map<int64_t, double> by_client;
+  for (const auto& row : run.client_evals)
+    if (row.round == round && row.view == view && row.part == "test")
+      by_client[row.client] = row.accuracy();
+  std::vector<double> out;
+  for (const auto& client : run.clients) {
+    const auto found = by_client.find(client.id);
+    out.push_back(found == by_client.end() ? kAbsent : found->second);
+  }
+  return out;
+}
+
+int64_t selected_round(const RunHistory& run) {
+  if (const auto round = round_of_summary(run)) return *round;
+  if (const auto round = best_validation_round(run)) return *round;
+  int64_t last = -1;
+  for (const auto& row : run.evals) last = std::max(last, row.round);
+  return last;
+}
+
+bool selected_by_validation(const RunHistory& run) {
+  return round_of_summary(run) || best_validation_round(run);
+}
+
+}  // namespace tessera

@@ -1,0 +1,95 @@
+// A run as history.sqlite tells it (docs/formats.md): plain values, no database, no torch.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// A number the database holds as NULL. Charts leave it out, tables print "–".
+inline constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
+
+struct RunMeta {
+  std::string name, method, dataset, model, partition, seed, config, partition_digest;
+  std::string headline = "pre";   // the view the run is judged by: pre or post
+  std::string state = "running";  // or finished
+  std::string summary;            // JSON, empty while running
+  int64_t clients = 0, newcomers = 0, rounds = 0, parameters = 0;
+  std::vector<std::string> class_names;  // empty when the data have none
+};
+
+struct ClientRow {
+  int64_t id = 0;
+  std::string name;
+  bool newcomer = false;
+  int64_t train = 0, val = 0, test = 0;  // samples
+  /// part → (class → samples); classes without samples are left out.
+  std::map<std::string, std::map<int64_t, int64_t>> labels;
+};
+
+/// One round alone, nothing cumulated. Seconds and loss may be kAbsent.
+struct RoundRow {
+  int64_t round = 0, cohort = 0, dropped = 0, rejected = 0;
+  double loss = kAbsent;
+  int64_t bytes_down = 0, bytes_up = 0, wire_down = 0, wire_up = 0;
+  double sim_seconds = kAbsent, wall_seconds = kAbsent, train_seconds = kAbsent;
+};
+
+/// Accuracy over clients as fractions 0…1; every figure may be kAbsent.
+struct EvalRow {
+  int64_t round = 0;       // 0 = before any training
+  std::string who;         // clients, newcomers
+  std::string view, part;  // pre, post, global; test, val
+  double mean = kAbsent, std = kAbsent, micro = kAbsent, min = kAbsent, max = kAbsent;
+  double worst10 = kAbsent, best10 = kAbsent;
+  double precision_macro = kAbsent, f1_macro = kAbsent, f1_remap = kAbsent, loss = kAbsent;
+};
+
+struct ClientEvalRow {
+  int64_t round = 0, client = 0;
+  std::string view, part;
+  int64_t n = 0, correct = 0;
+  double loss = kAbsent, precision_macro = kAbsent, f1_macro = kAbsent, f1_remap = kAbsent;
+
+  double accuracy() const {
+    return n > 0 ? static_cast<double>(correct) / static_cast<double>(n) : kAbsent;
+  }
+};
+
+struct RunHistory {
+  /// What a comparison calls this run; empty = meta.method. Runs of one label differ by seed only.
+  std::string label;
+  RunMeta meta;
+  std::vector<ClientRow> clients;           // by id
+  std::vector<RoundRow> rounds;             // by round
+  std::vector<EvalRow> evals;               // by round
+  std::vector<ClientEvalRow> client_evals;  // by round, then client
+
+  const std::string& display() const { return label.empty() ? meta.method : label; }
+};
+
+/// What has been spent up to and including a round.
+struct Spent {
+  double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
+};
+Spent spent_until(const RunHistory& run, int64_t round);
+
+/// The evals of one kind, by round.
+std::vector<EvalRow> evals_of(const RunHistory& run, const std::string& who,
+                              const std::string& view, const std::string& part);
+/// The row of that kind at a round, or null.
+const EvalRow* eval_at(const RunHistory& run, int64_t round, const std::string& who,
+                       const std::string& view, const std::string& part);
+/// Test accuracy of every client at a round, in the order of run.clients; kAbsent where none.
+std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const std::string& view);
+
+/// The round a run is judged at: `selected_round` of meta.summary; else the first round with the
+/// best mean validation accuracy of the headline view; else the last evaluated one. −1 = no evals.
+int64_t selected_round(const RunHistory& run);
+/// True if selected_round was chosen by validation accuracy (or by the summary), not as the last.
+bool selected_by_validation(const RunHistory& run);
+
+}  // namespace tessera

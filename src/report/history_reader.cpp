@@ -1,0 +1,191 @@
+#include "report/history_reader.hpp"
+
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "io/sqlite.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kFormat = "1";
+constexpr int64_t kMaxClasses = 100000;  // beyond this a label is damage, not data
+
+// Calls row(statement) for every row of a query.
+template <class Row>
+Status for_each(Database& database, std::string_view sql, Row row) {
+  TESSERA_ASSIGN(auto statement, database.prepare(sql));
+  while (true) {
+    TESSERA_ASSIGN(const bool more, statement.step());
+    if (!more) return ok();
+    TESSERA_RETURN_IF_ERROR(row(statement));
+  }
+}
+
+// The schema as read, in the order of the reads below.
+struct TableSpec {
+  const char* name;
+  std::vector<const char*> columns;
+  const char* order = "";
+};
+const TableSpec kMeta{"meta", {"key", "value"}};
+const TableSpec kClients{
+    "clients", {"id", "name", "newcomer", "train", "val", "test"}, " ORDER BY id"};
+const TableSpec kLabels{"labels", {"client", "part", "label", "n"}};
+const TableSpec kRounds{"rounds",
+                        {"round", "cohort", "dropped", "rejected", "loss", "bytes_down", "bytes_up",
+                         "wire_down", "wire_up", "sim_seconds", "wall_seconds", "train_seconds"},
+                        " ORDER BY round"};
+const TableSpec kEvals{"evals",
+                       {"round", "who", "view", "part", "mean", "std", "micro", "min", "max",
+                        "worst10", "best10", "precision_macro", "f1_macro", "f1_remap", "loss"},
+                       " ORDER BY round"};
+const TableSpec kClientEvals{"client_evals",
+                             {"round", "client", "view", "part", "n", "correct", "loss",
+                              "precision_macro", "f1_macro", "f1_remap"},
+                             " ORDER BY round, client"};
+
+std::string select(const TableSpec& table) {
+  return fmt::format("SELECT {} FROM {}{}", fmt::join(table.columns, ", "), table.name,
+                     table.order);
+}
+
+// A missing column is a foreign file, not wrong SQL of ours: asked first, so that the error says
+// so.
+Status check_table(Database& database, const TableSpec& table) {
+  std::set<std::string> columns;
+  TESSERA_RETURN_IF_ERROR(
+      for_each(database, fmt::format("SELECT name FROM pragma_table_info('{}')", table.name),
+               [&](const Statement& row) {
+                 columns.insert(row.text(0));
+                 return ok();
+               }));
+  for (const char* column : table.columns)
+    if (!columns.contains(column))
+      return fail(Error::kInvalid,
+                  "{}: no table '{}' with a column '{}', so this is not the history of a run; give "
+                  "the history.sqlite of a run folder",
+                  database.path(), table.name, column);
+  return ok();
+}
+
+Result<int64_t> whole_number(const Database& database, const std::string& key,
+                             const std::string& text) {
+  if (text.empty()) return 0;
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    return fail(Error::kInvalid, "{}: meta '{}' is '{}' where a whole number >= 0 belongs",
+                database.path(), key, text.substr(0, 40));
+  return value;
+}
+
+std::vector<std::string> names_of(const std::string& json) {
+  std::vector<std::string> out;
+  const auto names = nlohmann::json::parse(json, nullptr, false);
+  if (!names.is_array()) return out;
+  for (const auto& name : names)
+    out.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+  return out;
+}
+
+Result<RunMeta> read_meta(Database& database) {
+  std::map<std::string, std::string> facts;
+  TESSERA_RETURN_IF_ERROR(for_each(database, select(kMeta), [&](const Statement& row) {
+    facts[row.text(0)] = row.text(1);
+    return ok();
+  }));
+  if (facts["format"] != kFormat)
+    return fail(Error::kInvalid,
+                "{}: history format '{}' where this version reads format {}; use the version that "
+                "wrote it",
+                database.path(), facts["format"].substr(0, 40), kFormat);
+  RunMeta meta;
+  meta.name = facts["name"], meta.method = facts["method"], meta.dataset = facts["dataset"];
+  meta.model = facts["model"], meta.partition = facts["partition"], meta.seed = facts["seed"];
+  meta.config = facts["config"], meta.partition_digest = facts["partition_digest"];
+  meta.summary = facts["summary"];
+  if (!facts["headline"].empty()) meta.headline = facts["headline"];
+  if (!facts["state"].empty()) meta.state = facts["state"];
+  for (const auto& [key, field] :
+       {std::pair{"clients", &meta.clients}, std::pair{"newcomers", &meta.newcomers},
+        std::pair{"rounds", &meta.rounds}, std::pair{"parameters", &meta.parameters}}) {
+    TESSERA_ASSIGN(*field, whole_number(database, key, facts[key]));
+  }
+  meta.class_names = names_of(facts["class_names"]);
+  return meta;
+}
+
+Status read_clients(Database& database, RunHistory& run) {
+  std::map<int64_t, size_t> position;
+  TESSERA_RETURN_IF_ERROR(for_each(database, select(kClients), [&](const Statement& row) {
+    position[row.integer(0)] = run.clients.size();
+    run.clients.push_back({row.integer(0),
+                           row.text(1),
+                           row.integer(2) != 0,
+                           row.integer(3),
+                           row.integer(4),
+                           row.integer(5),
+                           {}});
+    return ok();
+  }));
+  return for_each(database, select(kLabels), [&](const Statement& row) {
+    const auto found = position.find(row.integer(0));
+    const int64_t label = row.integer(2), n = row.integer(3);
+    if (found == position.end() || label < 0 || label >= kMaxClasses || n < 0)
+      return fail(Error::kInvalid,
+                  "{}: a row of 'labels' (client {}, label {}, n {}) does not fit the clients; the "
+                  "file is damaged",
+                  database.path(), row.integer(0), label, n);
+    if (n > 0) run.clients[found->second].labels[row.text(1)][label] = n;
+    return ok();
+  });
+}
+
+Status read_rounds(Database& database, RunHistory& run) {
+  return for_each(database, select(kRounds), [&](const Statement& r) {
+    run.rounds.push_back({r.integer(0), r.integer(1), r.integer(2), r.integer(3), r.real(4),
+                          r.integer(5), r.integer(6), r.integer(7), r.integer(8), r.real(9),
+                          r.real(10), r.real(11)});
+    return ok();
+  });
+}
+
+Status read_evals(Database& database, RunHistory& run) {
+  TESSERA_RETURN_IF_ERROR(for_each(database, select(kEvals), [&](const Statement& r) {
+    run.evals.push_back({r.integer(0), r.text(1), r.text(2), r.text(3), r.real(4), r.real(5),
+                         r.real(6), r.real(7), r.real(8), r.real(9), r.real(10), r.real(11),
+                         r.real(12), r.real(13), r.real(14)});
+    return ok();
+  }));
+  return for_each(database, select(kClientEvals), [&](const Statement& r) {
+    run.client_evals.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.integer(4),
+                                r.integer(5), r.real(6), r.real(7), r.real(8), r.real(9)});
+    return ok();
+  });
+}
+
+}  // namespace
+
+Result<RunHistory> read_history(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error))
+    return fail(Error::kNotFound, "{}: no such file; give the history.sqlite of a run folder",
+                path);
+  TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadOnly));
+  TESSERA_RETURN_IF_ERROR(database.execute("BEGIN"));
+  for (const auto* table : {&kMeta, &kClients, &kLabels, &kRounds, &kEvals, &kClientEvals})
+    TESSERA_RETURN_IF_ERROR(check_table(database, *table));
+  RunHistory run;
+  TESSERA_ASSIGN(run.meta, read_meta(database));
+  TESSERA_RETURN_IF_ERROR(read_clients(database, run));
+  TESSERA_RETURN_IF_ERROR(read_rounds(database, run));
+  TESSERA_RETURN_IF_ERROR(read_evals(database, run));
+  return run;
+}
+
+}  // namespace tessera

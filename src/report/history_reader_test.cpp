@@ -1,0 +1,182 @@
+#include "report/history_reader.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "io/sqlite.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr const char* kSchema = R"sql(
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE clients(id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER, train INTEGER,
+  val INTEGER, test INTEGER);
+CREATE TABLE labels(client INTEGER, part TEXT, label INTEGER, n INTEGER);
+CREATE TABLE rounds(round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER, rejected INTEGER,
+  loss REAL, bytes_down INTEGER, bytes_up INTEGER, wire_down INTEGER, wire_up INTEGER,
+  sim_seconds REAL, wall_seconds REAL, train_seconds REAL);
+CREATE TABLE evals(round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
+  min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL, f1_macro REAL,
+  f1_remap REAL, loss REAL);
+CREATE TABLE client_evals(round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
+  correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL, f1_remap REAL);
+)sql";
+
+constexpr const char* kRows = R"sql(
+INSERT INTO meta VALUES('format','1'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
+  ('model','mlp100'),('clients','2'),('newcomers','0'),('rounds','3'),('seed','7'),
+  ('headline','post'),('class_names','["zero","one"]'),('config','[run]'),('state','running');
+INSERT INTO clients VALUES(1,'b',1,30,3,6),(0,'a',0,10,1,2);
+INSERT INTO labels VALUES(0,'train',1,10),(1,'train',0,30),(1,'test',0,0);
+INSERT INTO rounds VALUES(2,2,1,0,0.5,100,50,110,60,2.5,1.0,0.5),(1,2,0,0,NULL,10,5,11,6,1.5,NULL,0.5);
+INSERT INTO evals(round,who,view,part,mean,std) VALUES(1,'clients','post','val',0.5,0.1),
+  (2,'clients','post','val',0.5,0.1),(2,'clients','post','test',0.75,0.25);
+INSERT INTO client_evals(round,client,view,part,n,correct) VALUES(2,1,'post','test',6,3),
+  (2,0,'post','test',0,0);
+)sql";
+
+class HistoryReader : public testing::Test {
+ protected:
+  HistoryReader() {
+    folder_ = std::filesystem::temp_directory_path() /
+              fmt::format("tessera_history_{}_{}", getpid(),
+                          testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    path_ = folder_ / "history.sqlite";
+  }
+  ~HistoryReader() override { std::filesystem::remove_all(folder_); }
+
+  Database write(const std::string& sql) {
+    auto database = Database::open(path_, Database::Mode::kReadWrite);
+    EXPECT_TRUE(database.ok()) << database.status();
+    const auto status = database->execute(sql);
+    EXPECT_TRUE(status.ok()) << status;
+    return std::move(*database);
+  }
+  std::string error() {
+    const auto run = read_history(path_);
+    return run.ok() ? "no error" : message(run.status());
+  }
+
+  std::filesystem::path folder_;
+  std::string path_;
+};
+
+TEST_F(HistoryReader, ReadsBackWhatWasWritten) {
+  write(std::string(kSchema) + kRows);
+  const auto run = read_history(path_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->meta.method, "FedAvg");
+  EXPECT_EQ(run->meta.rounds, 3);
+  EXPECT_EQ(run->meta.parameters, 0) << "not written";
+  EXPECT_THAT(run->meta.class_names, ElementsAre("zero", "one"));
+
+  ASSERT_EQ(run->clients.size(), 2u);
+  EXPECT_EQ(run->clients[0].name, "a");
+  EXPECT_TRUE(run->clients[1].newcomer);
+  EXPECT_EQ(run->clients[1].labels.at("train").at(0), 30);
+  EXPECT_FALSE(run->clients[1].labels.contains("test")) << "no samples, no entry";
+
+  ASSERT_EQ(run->rounds.size(), 2u);
+  EXPECT_EQ(run->rounds[0].round, 1);
+  EXPECT_TRUE(std::isnan(run->rounds[0].loss));
+  EXPECT_EQ(run->rounds[1].wire_up, 60);
+  EXPECT_EQ(run->rounds[1].train_seconds, 0.5);
+
+  ASSERT_EQ(run->evals.size(), 3u);
+  EXPECT_EQ(run->evals[2].mean, 0.75);
+  EXPECT_TRUE(std::isnan(run->evals[2].f1_remap));
+  EXPECT_EQ(run->client_evals[1].accuracy(), 0.5);
+}
+
+TEST_F(HistoryReader, SumsAndSelection) {
+  write(std::string(kSchema) + kRows);
+  auto run = *read_history(path_);
+  const auto spent = spent_until(run, 2);
+  EXPECT_EQ(spent.bytes_down, 110);
+  EXPECT_EQ(spent.bytes_up, 55);
+  EXPECT_EQ(spent.sim_seconds, 4);
+  EXPECT_EQ(spent.wall_seconds, 1) << "NULL adds nothing";
+  EXPECT_EQ(spent_until(run, 1).bytes_down, 10);
+
+  EXPECT_EQ(selected_round(run), 1) << "the first of equals on validation";
+  run.meta.summary = R"({"selected_round": 2})";
+  EXPECT_EQ(selected_round(run), 2);
+  run.meta.summary = "damaged {";
+  run.meta.headline = "pre";
+  EXPECT_EQ(selected_round(run), 2) << "no validation: the last one";
+  EXPECT_FALSE(selected_by_validation(run));
+
+  const auto accuracy = client_accuracy(run, 2, "post");
+  ASSERT_EQ(accuracy.size(), 2u);
+  EXPECT_TRUE(std::isnan(accuracy[0])) << "no test samples";
+  EXPECT_EQ(accuracy[1], 0.5);
+}
+
+TEST_F(HistoryReader, ReadsWhileARunWrites) {
+  auto writer = write(std::string(kSchema) + kRows);
+  auto transaction = Transaction::begin(writer);
+  ASSERT_TRUE(transaction.ok());
+  ASSERT_TRUE(writer.execute("INSERT INTO rounds(round) VALUES(3)").ok());
+  const auto before = read_history(path_);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_EQ(before->rounds.size(), 2u) << "the open round is not visible yet";
+  ASSERT_TRUE(transaction->commit().ok());
+  EXPECT_EQ(read_history(path_)->rounds.size(), 3u);
+}
+
+TEST_F(HistoryReader, MissingFile) {
+  EXPECT_THAT(error(), HasSubstr("no such file"));
+  EXPECT_FALSE(std::filesystem::exists(path_)) << "reading must not make one";
+}
+
+TEST_F(HistoryReader, ForeignDatabase) {
+  write("CREATE TABLE notes(x)");
+  EXPECT_THAT(error(), HasSubstr("no table 'meta'"));
+}
+
+TEST_F(HistoryReader, MissingTableAndColumn) {
+  write(std::string(kSchema) + kRows + "DROP TABLE evals; ALTER TABLE rounds DROP COLUMN wire_up;");
+  EXPECT_THAT(error(), HasSubstr("no table 'rounds' with a column 'wire_up'"));
+  write("ALTER TABLE rounds ADD COLUMN wire_up INTEGER");
+  EXPECT_THAT(error(), HasSubstr("no table 'evals'"));
+}
+
+TEST_F(HistoryReader, OtherFormatAndImpossibleValues) {
+  write(std::string(kSchema) + kRows + "UPDATE meta SET value='2' WHERE key='format'");
+  EXPECT_THAT(error(), HasSubstr("history format '2'"));
+  write(
+      "UPDATE meta SET value='1' WHERE key='format';"
+      "UPDATE meta SET value='many' WHERE key='clients'");
+  EXPECT_THAT(error(), HasSubstr("meta 'clients' is 'many'"));
+  write(
+      "UPDATE meta SET value='2' WHERE key='clients';"
+      "INSERT INTO labels VALUES(0,'train',4000000000,1)");
+  EXPECT_THAT(error(), HasSubstr("label 4000000000"));
+}
+
+TEST_F(HistoryReader, DamagedFile) {
+  std::ofstream(path_) << "this is no database, however long the text may be"
+                       << std::string(5000, 'x');
+  EXPECT_THAT(error(), HasSubstr(path_));
+  EXPECT_NE(error(), "no error");
+}
+
+TEST_F(HistoryReader, CutShort) {
+  write(std::string(kSchema) + kRows);
+  const auto size = std::filesystem::file_size(path_);
+  ASSERT_GT(size, 8192u);
+  std::filesystem::resize_file(path_, size / 2);
+  EXPECT_THAT(error(), HasSubstr(path_));
+}
+
+}  // namespace
+}  // namespace tessera

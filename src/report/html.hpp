@@ -1,0 +1,44 @@
+// The page around the charts: escaping, style, tiles, figures, tables. No script, no network.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// Safe as HTML or SVG text and inside quoted attributes: markup characters become entities;
+/// control characters (tab and newline excepted) and invalid UTF-8 become U+FFFD.
+std::string escape(std::string_view text);
+
+/// At most `columns` code points, the last an ellipsis when something was cut off. Not escaped.
+std::string shorten(std::string_view text, size_t columns);
+/// Code points of a UTF-8 text.
+size_t columns_of(std::string_view text);
+
+/// A whole document. `body` is markup; `title` is text.
+std::string html_page(std::string_view title, const std::string& body);
+
+/// A figure that stands alone: what is asked, the number, and a line that explains it. All text.
+struct Tile {
+  std::string label, value, note;
+  bool main = false;  // the one to look at first
+};
+std::string tile_row(const std::vector<Tile>& tiles);
+
+/// <figure> with a heading (text), an SVG (markup) and a caption (text).
+std::string figure(std::string_view heading, const std::string& svg, std::string_view caption);
+/// Figures side by side where the window is wide enough.
+std::string side_by_side(const std::vector<std::string>& figures);
+
+/// A table of text cells; columns whose name is in `left` are aligned left, numbers to the right.
+struct HtmlTable {
+  std::string caption;
+  std::vector<std::string> header;
+  std::vector<std::vector<std::string>> rows;
+  size_t left = 1;           // how many leading columns are words
+  std::vector<size_t> bold;  // rows that stand out
+};
+std::string html_table(const HtmlTable& table);
+
+}  // namespace tessera

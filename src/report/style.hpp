@@ -1,0 +1,91 @@
+// The look of every page and chart, in one place.
+//
+// Series colours --s0…--s7 can be told apart with any colour blindness (Okabe and Ito's hues,
+// darkened for a light page and lightened for a dark one); series beyond eight are dashed.
+#pragma once
+
+#include <string_view>
+
+namespace tessera {
+
+inline constexpr int kSeriesColours = 8;
+
+inline constexpr std::string_view kStyle = R"css(
+:root{--page:#f5f6f8;--card:#fff;--ink:#1a2230;--soft:#5a6475;--line:#dfe3ea;--grid:#e9ecf1;
+--accent:#0b63b0;--heat:#0b4f94;
+--s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
+--s7:#7a4fc0}
+@media (prefers-color-scheme:dark){:root{--page:#10141b;--card:#181e28;--ink:#e9edf4;
+--soft:#a3adbd;--line:#313a49;--grid:#262e3b;--accent:#6db7f2;--heat:#7cc0f8;
+--s0:#56b4f0;--s1:#ff8a3d;--s2:#2fcb9c;--s3:#e793c4;--s4:#f0bf3c;--s5:#9ad8ff;--s6:#a9b2c0;
+--s7:#b79bf5}}
+@media print{:root{--page:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--grid:#e5e5e5;
+--accent:#0b63b0;--heat:#0b4f94;
+--s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
+--s7:#7a4fc0}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);
+font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
+main{max-width:1120px;margin:0 auto;padding:32px 20px 48px}
+header{margin-bottom:20px}
+h1{font-size:30px;line-height:1.2;margin:0 0 6px;letter-spacing:-.01em;overflow-wrap:anywhere}
+h1 .dim{color:var(--soft);font-weight:400}
+h2{font-size:19px;margin:36px 0 12px}
+h3{font-size:15px;margin:0 0 8px}
+header p{margin:0;color:var(--soft);overflow-wrap:anywhere}
+.badge{display:inline-block;padding:1px 9px;border-radius:10px;background:var(--s1);
+color:var(--card);font-size:13px;font-weight:600;vertical-align:1px}
+.tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(138px,1fr));gap:12px;margin:0}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
+.tile.main{border-left:4px solid var(--accent);grid-column:span 2}
+.tile.main .value{font-size:30px;color:var(--accent)}
+dt{color:var(--soft);font-size:13px}
+dd{margin:0}
+.value{display:block;font-size:21px;line-height:1.3;font-weight:650;white-space:nowrap;
+font-variant-numeric:tabular-nums}
+.note{display:block;color:var(--soft);font-size:12.5px;line-height:1.35}
+figure{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 16px;
+padding:16px 18px 12px;min-width:0}
+figcaption{color:var(--soft);font-size:13px;margin-top:6px}
+.plot{overflow-x:auto}
+.plot svg{display:block;width:100%;height:auto}
+.row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:16px}
+.row figure{margin-bottom:16px}
+.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px}
+table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
+caption{text-align:left;color:var(--soft);padding:10px 12px 4px;font-size:13px}
+th,td{padding:5px 12px;text-align:left;border-top:1px solid var(--grid);white-space:nowrap}
+thead th{border-top:0;border-bottom:1px solid var(--line);color:var(--soft);font-weight:600;
+vertical-align:bottom}
+.number{text-align:right}
+tr.bold td{font-weight:700}
+details{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 16px}
+details .scroll{border:0;border-radius:0}
+summary{cursor:pointer;font-weight:600}
+pre{overflow-x:auto;font:12.5px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;
+margin:10px 0 4px}
+footer{color:var(--soft);font-size:13px;margin-top:28px}
+svg text{fill:var(--ink);font-size:12px;font-family:inherit}
+svg .soft{fill:var(--soft)}
+svg .title{fill:var(--soft);font-size:12.5px}
+svg .strong{font-weight:650}
+svg .grid{stroke:var(--grid);stroke-width:1}
+svg .axis{stroke:var(--line);stroke-width:1}
+svg .mark{stroke:var(--soft);stroke-width:1;stroke-dasharray:3 3}
+svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round;stroke-linecap:round}
+svg .band{opacity:.13;stroke:none}
+svg .dot{stroke:var(--card);stroke-width:1}
+svg .hit{fill:transparent;stroke:none}
+svg .link{stroke-width:2.5;stroke-opacity:.38;stroke-linecap:round}
+svg .cell{fill:var(--heat)}
+svg .bubble{fill:var(--heat);fill-opacity:.82}
+svg .on{fill:var(--card)}
+svg .hole{fill:var(--card);stroke-width:1.8}
+svg .hit:hover{fill:var(--ink);fill-opacity:.25}
+@media (max-width:700px){main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
+@media print{body{font-size:11pt}main{max-width:none;padding:0}
+figure,.tile,tr{break-inside:avoid}h2{break-after:avoid}.scroll,.plot{overflow:visible}
+pre{white-space:pre-wrap}}
+)css";
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+// Charts as SVG text, drawn by plain functions: values in, markup out.
+//
+// All names are text and get escaped. Values that are not finite are left out; a chart without
+// values says so in words. Colours are indices into style.hpp's palette (any integer >= 0) and
+// follow the page's light or dark scheme. Dots, bars and cells carry a <title> as tooltip.
+// Sizes are pixels of the viewBox; the page scales the whole.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/axis.hpp"
+
+namespace tessera::svg {
+
+struct Point {
+  double x, y;
+  double low = std::numeric_limits<double>::quiet_NaN();  // band; both ends or none
+  double high = std::numeric_limits<double>::quiet_NaN();
+};
+
+struct Series {
+  std::string name;
+  int colour = 0;
+  std::vector<Point> points;  // in drawing order
+  bool line = true;           // false: a scatter
+  bool step = false;          // hold a value until the next x
+  bool dashed = false;
+  bool dots = true;  // draw the points themselves (left out when they would touch)
+};
+
+/// A vertical line at x with a word on top.
+struct Mark {
+  double x;
+  std::string text;
+};
+
+/// Curves, steps or scatter with optional bands.
+struct LineChart {
+  std::string label;  // what a screen reader says
+  Axis x, y;
+  std::vector<Series> series;
+  std::vector<Mark> marks;
+  std::string empty = "no values yet";  // said in place of a chart without values
+  bool direct_labels = true;  // names at the ends of the lines; false or too many: a legend on top
+  double width = 1040, height = 380;
+};
+std::string line_chart(const LineChart& chart);
+
+/// A value before and after, for each of many: rows with names up to 32, beyond that thin columns
+/// with every so-many-th name.
+struct Pair {
+  std::string name;
+  double before, after;  // either may be absent
+};
+struct DumbbellChart {
+  std::string label;
+  Axis value;
+  std::string before_name, after_name, item_title;  // "before", "after", "Client"
+  std::vector<Pair> pairs;                          // in drawing order
+  int before_colour = 0, after_colour = 1;
+  double width = 1040;
+};
+std::string dumbbell_chart(const DumbbellChart& chart);
+
+/// Rows of single values (dots that avoid each other) with their centre and spread.
+struct Sample {
+  std::string name;
+  double value;
+};
+struct StripRow {
+  std::string name;
+  int colour = 0;
+  std::vector<Sample> samples;
+  double centre = std::numeric_limits<double>::quiet_NaN();
+  double spread = std::numeric_limits<double>::quiet_NaN();  // drawn as centre ± spread
+};
+struct StripChart {
+  std::string label;
+  Axis value;
+  std::vector<StripRow> rows;
+  double width = 1040, row_height = 34;
+};
+std::string strip_chart(const StripChart& chart);
+
+/// A bar for each column, made of parts.
+struct StackedBars {
+  std::string label;
+  Axis value;
+  std::string column_title;
+  std::vector<std::string> columns;
+  struct Part {
+    std::string name;
+    int colour = 0;
+    std::vector<double> values;  // one a column, >= 0
+  };
+  std::vector<Part> parts;
+  bool column_names = true;                     // false where a chart below has the same columns
+  double width = 1040, height = 200, left = 0;  // left margin; 0 = as the ticks need
+};
+std::string stacked_bars(const StackedBars& chart);
+
+/// Rows × columns; values[row][column], short rows are filled with "absent".
+struct Matrix {
+  std::string label;
+  std::string row_title, column_title;
+  std::vector<std::string> rows, columns;
+  std::vector<std::vector<double>> values;
+  Quantity quantity = Quantity::kNumber;
+  double width = 1040, left = 0;
+};
+/// Discs whose area is the value (>= 0).
+std::string bubble_matrix(const Matrix& matrix);
+/// Cells from `low` (the page's colour) to `high` (full colour), NaN = from the data, with a scale.
+struct HeatRange {
+  double low = std::numeric_limits<double>::quiet_NaN();
+  double high = std::numeric_limits<double>::quiet_NaN();
+};
+std::string heat_map(const Matrix& matrix, HeatRange range = {});
+
+/// The left margin that the row names of a matrix need, to line up charts one above the other.
+double name_margin(const std::vector<std::string>& names);
+
+}  // namespace tessera::svg

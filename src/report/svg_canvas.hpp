@@ -1,0 +1,92 @@
+// What the charts are drawn with; not for use outside report/svg_*.cpp and their tests.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "report/axis.hpp"
+
+namespace tessera::svg {
+
+enum class Anchor { kStart, kMiddle, kEnd };
+
+/// A pixel coordinate with at most one decimal; never "nan", "inf" or "-0".
+std::string px(double value);
+/// "var(--s3)"; colours beyond the palette start again.
+std::string colour(int index);
+/// True for series that share their colour with an earlier one and are told apart by dashes.
+bool second_turn(int index);
+/// Width of a text at 12 px, estimated from above.
+double text_width(std::string_view text);
+
+struct Box {
+  double left, top, right, bottom;
+};
+
+/// Collects elements; coordinates are made finite, texts and tooltips escaped.
+class Canvas {
+ public:
+  Canvas(double width, double height) : width_(width), height_(height) {}
+
+  void line(double x1, double y1, double x2, double y2, std::string_view css,
+            const std::string& style = "");
+  void text(double x, double y, Anchor anchor, std::string_view content, std::string_view css = "",
+            const std::string& style = "");
+  /// Ends at (x, y), rising from the lower left.
+  void slanted_text(double x, double y, std::string_view content, std::string_view css = "");
+  void circle(double x, double y, double radius, std::string_view css, const std::string& style,
+              std::string_view tooltip = "");
+  void rect(const Box& box, std::string_view css, const std::string& style,
+            std::string_view tooltip = "");
+  void path(const std::string& d, std::string_view css, const std::string& style);
+
+  double width() const { return width_; }
+  double height() const { return height_; }
+  void set_height(double height) { height_ = height; }
+  /// The whole <svg>, with `label` for screen readers.
+  std::string finish(std::string_view label) const;
+
+ private:
+  double width_, height_;
+  std::string out_;
+};
+
+struct LegendItem {
+  enum class Kind { kLine, kDashed, kDot, kRing, kBar };
+  std::string name;
+  int colour = 0;
+  Kind kind = Kind::kLine;
+};
+/// Draws from (left, top) rightwards, wrapping at `right`; returns the height used.
+double draw_legend(Canvas& canvas, const std::vector<LegendItem>& items, double left, double top,
+                   double right);
+
+/// Grid, ticks and title of an axis around a box. The title of y stands above the box.
+void draw_x_axis(Canvas& canvas, const AxisMap& map, const Box& box);
+void draw_y_axis(Canvas& canvas, const AxisMap& map, const Box& box);
+/// The left margin that an axis' tick texts need.
+double tick_margin(const AxisMap& map);
+
+/// Moves positions apart to at least `gap`, each as little as possible (least squares), keeping
+/// their order and staying in [low, high] as far as they fit.
+std::vector<double> spread(std::vector<double> positions, double gap, double low, double high);
+
+/// Names under columns: shortened, thinned out and slanted as the room demands.
+struct ColumnNames {
+  std::vector<std::string> texts;
+  bool slanted = false;
+  size_t every = 1;  // only each every-th is drawn
+  double height = 0;
+};
+ColumnNames plan_columns(const std::vector<std::string>& names, double step);
+/// Column i has its centre at left + (i + 0.5) · step.
+void draw_columns(Canvas& canvas, const ColumnNames& names, double left, double step, double top);
+/// Names without the words they all begin with: "client 7" → "7" where all are "client …".
+std::vector<std::string> short_names(const std::vector<std::string>& names);
+
+/// A chart that has nothing to show, and says so.
+std::string empty_chart(double width, std::string_view label,
+                        std::string_view words = "no values yet");
+
+}  // namespace tessera::svg

@@ -1,0 +1,202 @@
+// Charts over named columns: stacked bars, bubbles, heat maps.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/html.hpp"
+#include "report/svg.hpp"
+#include "report/svg_canvas.hpp"
+
+namespace tessera::svg {
+namespace {
+
+double at(const std::vector<double>& values, size_t i) {
+  return i < values.size() ? values[i] : std::numeric_limits<double>::quiet_NaN();
+}
+
+double cell_value(const Matrix& matrix, size_t row, size_t column) {
+  if (row >= matrix.values.size()) return std::numeric_limits<double>::quiet_NaN();
+  return at(matrix.values[row], column);
+}
+
+std::string cell_tooltip(const Matrix& matrix, size_t row, size_t column) {
+  return fmt::format("{}, {}: {}", matrix.columns[column], matrix.rows[row],
+                     value_text(matrix.quantity, cell_value(matrix, row, column)));
+}
+
+// Where the cells of a matrix are.
+struct Grid {
+  Box box;
+  double step_x, step_y;
+  ColumnNames names;
+
+  double x(size_t column) const { return box.left + (static_cast<double>(column) + 0.5) * step_x; }
+  double y(size_t row) const { return box.top + (static_cast<double>(row) + 0.5) * step_y; }
+};
+
+// Square cells where they fit: at most `tallest` high; many rows get thin, never below 4 px.
+Grid plan_grid(const Matrix& matrix, double top, double tallest) {
+  Grid grid;
+  const double columns = static_cast<double>(matrix.columns.size());
+  const double rows = static_cast<double>(matrix.rows.size());
+  const double left = matrix.left > 0 ? matrix.left : name_margin(matrix.rows);
+  grid.step_x = (matrix.width - left - 4) / columns;
+  grid.step_y = std::clamp(std::min(grid.step_x, 900 / rows), std::min(14.0, 900 / rows), tallest);
+  grid.step_y = std::max(4.0, grid.step_y);
+  grid.box = {left, top, matrix.width - 4, top + grid.step_y * rows};
+  grid.names = plan_columns(matrix.columns, grid.step_x);
+  return grid;
+}
+
+// Names on both sides and titles; returns the height of the whole.
+double draw_grid_names(Canvas& canvas, const Matrix& matrix, const Grid& grid) {
+  const size_t every = static_cast<size_t>(std::ceil(13 / grid.step_y));
+  for (size_t row = 0; row < matrix.rows.size(); row += every)
+    canvas.text(grid.box.left - 10, grid.y(row) + 4, Anchor::kEnd, shorten(matrix.rows[row], 24),
+                "soft");
+  canvas.text(0, grid.box.top - 10, Anchor::kStart, matrix.row_title, "title");
+  draw_columns(canvas, grid.names, grid.box.left, grid.step_x, grid.box.bottom);
+  const double title = grid.box.bottom + grid.names.height + 18;
+  canvas.text((grid.box.left + grid.box.right) / 2, title, Anchor::kMiddle, matrix.column_title,
+              "title");
+  return title + 8;
+}
+
+bool has_value(const Matrix& matrix) {
+  for (size_t r = 0; r < matrix.rows.size(); ++r)
+    for (size_t c = 0; c < matrix.columns.size(); ++c)
+      if (std::isfinite(cell_value(matrix, r, c))) return true;
+  return false;
+}
+
+void range_of(const Matrix& matrix, double& low, double& high) {
+  double least = std::numeric_limits<double>::infinity(), most = -least;
+  for (size_t r = 0; r < matrix.rows.size(); ++r) {
+    for (size_t c = 0; c < matrix.columns.size(); ++c) {
+      const double value = cell_value(matrix, r, c);
+      if (std::isfinite(value)) least = std::min(least, value), most = std::max(most, value);
+    }
+  }
+  if (!std::isfinite(low)) low = least;
+  if (!std::isfinite(high)) high = most;
+}
+
+void draw_heat_scale(Canvas& canvas, const Matrix& matrix, double low, double high) {
+  const double right = matrix.width - 4 - text_width(value_text(matrix.quantity, high)) - 8;
+  constexpr int kSteps = 24;
+  for (int i = 0; i < kSteps; ++i) {
+    const double x = right - 192 + i * 8.0;
+    canvas.rect({x, 2, x + 8.2, 14}, "cell",
+                fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * i / (kSteps - 1)));
+  }
+  canvas.text(right - 200, 12, Anchor::kEnd, value_text(matrix.quantity, low), "soft");
+  canvas.text(right + 8, 12, Anchor::kStart, value_text(matrix.quantity, high), "soft");
+}
+
+// Inside a cell only digits fit; the scale and the tooltip carry the unit.
+std::string cell_text(Quantity quantity, double value) {
+  if (quantity == Quantity::kFraction) return fmt::format("{:.0f}", value * 100);
+  return quantity == Quantity::kCount ? fmt::format("{:.0f}", value) : fmt::format("{:.2g}", value);
+}
+
+}  // namespace
+
+std::string stacked_bars(const StackedBars& chart) {
+  std::vector<double> totals(chart.columns.size(), 0);
+  for (const auto& part : chart.parts)
+    for (size_t i = 0; i < totals.size(); ++i)
+      if (const double v = at(part.values, i); std::isfinite(v) && v > 0) totals[i] += v;
+  if (totals.empty() || chart.parts.empty()) return empty_chart(chart.width, chart.label);
+
+  Canvas canvas(chart.width, chart.height);
+  std::vector<LegendItem> items;
+  for (const auto& part : chart.parts)
+    items.push_back({part.name, part.colour, LegendItem::Kind::kBar});
+  const double legend = draw_legend(canvas, items, std::max(chart.left, 110.0), 0, chart.width);
+  Box box{chart.left, legend + 8, chart.width - 4, chart.height};
+  const double most = *std::max_element(totals.begin(), totals.end());
+  const double step_guess = (box.right - box.left) / static_cast<double>(totals.size());
+  const auto names = chart.column_names ? plan_columns(chart.columns, step_guess) : ColumnNames{};
+  box.bottom -= names.height + (chart.column_title.empty() ? 4 : 26);
+  const AxisMap y(chart.value, 0, most, box.bottom, box.top,
+                  std::max(2, static_cast<int>((box.bottom - box.top) / 40)));
+  if (box.left <= 0) box.left = tick_margin(y);
+  const double step = (box.right - box.left) / static_cast<double>(totals.size());
+  for (const auto& tick : y.ticks()) {
+    canvas.line(box.left, y(tick.value), box.right, y(tick.value), "grid");
+    canvas.text(box.left - 8, y(tick.value) + 4, Anchor::kEnd, tick.text, "soft");
+  }
+  canvas.text(0, 12, Anchor::kStart, y.title(), "title");
+  std::vector<double> base(totals.size(), 0);
+  const double half = std::min(step * 0.4, 26.0);
+  for (const auto& part : chart.parts) {
+    for (size_t i = 0; i < totals.size(); ++i) {
+      const double value = at(part.values, i);
+      if (!std::isfinite(value) || value <= 0) continue;
+      const double x = box.left + (static_cast<double>(i) + 0.5) * step;
+      canvas.rect({x - half, y(base[i] + value), x + half, y(base[i])}, "",
+                  "fill:" + colour(part.colour),
+                  fmt::format("{}, {}: {}", chart.columns[i], part.name,
+                              value_text(chart.value.quantity, value)));
+      base[i] += value;
+    }
+  }
+  draw_columns(canvas, names, box.left, step, box.bottom);
+  canvas.text((box.left + box.right) / 2, box.bottom + names.height + 18, Anchor::kMiddle,
+              chart.column_title, "title");
+  return canvas.finish(chart.label);
+}
+
+std::string bubble_matrix(const Matrix& matrix) {
+  if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
+  double low = 0, high = std::numeric_limits<double>::quiet_NaN();
+  range_of(matrix, low, high);
+  Canvas canvas(matrix.width, 0);
+  const auto grid = plan_grid(matrix, 30, 30);
+  for (size_t row = 0; row < matrix.rows.size(); ++row)
+    canvas.line(grid.box.left, grid.y(row), grid.box.right, grid.y(row), "grid");
+  const double largest = 0.5 * std::min(grid.step_x, grid.step_y) * 0.96;
+  for (size_t row = 0; row < matrix.rows.size(); ++row) {
+    for (size_t column = 0; column < matrix.columns.size(); ++column) {
+      const double value = cell_value(matrix, row, column);
+      if (!std::isfinite(value) || value <= 0) continue;
+      canvas.circle(grid.x(column), grid.y(row),
+                    std::max(0.8, largest * std::sqrt(value / std::max(high, 1e-300))), "bubble",
+                    "", cell_tooltip(matrix, row, column));
+    }
+  }
+  canvas.set_height(draw_grid_names(canvas, matrix, grid));
+  return canvas.finish(matrix.label);
+}
+
+std::string heat_map(const Matrix& matrix, HeatRange range) {
+  if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
+  double low = range.low, high = range.high;
+  range_of(matrix, low, high);
+  const double length = high > low ? high - low : 1;
+  Canvas canvas(matrix.width, 0);
+  const auto grid = plan_grid(matrix, 34, 34);
+  draw_heat_scale(canvas, matrix, low, high);
+  const bool readable = grid.step_x >= 30 && grid.step_y >= 16;
+  const double gap = std::min(grid.step_x, grid.step_y) > 8 ? 0.75 : 0;
+  for (size_t row = 0; row < matrix.rows.size(); ++row) {
+    for (size_t column = 0; column < matrix.columns.size(); ++column) {
+      const double value = cell_value(matrix, row, column);
+      if (!std::isfinite(value)) continue;
+      const double part = std::clamp((value - low) / length, 0.0, 1.0);
+      const double x = grid.x(column), y = grid.y(row);
+      const double half_x = grid.step_x / 2 - gap, half_y = grid.step_y / 2 - gap;
+      canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell",
+                  fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * part),
+                  cell_tooltip(matrix, row, column));
+      if (readable)
+        canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value),
+                    part > 0.68 ? "on" : "", "pointer-events:none");
+    }
+  }
+  canvas.set_height(draw_grid_names(canvas, matrix, grid));
+  return canvas.finish(matrix.label);
+}
+
+}  // namespace tessera::svg
