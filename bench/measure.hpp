@@ -1,0 +1,41 @@
+// What every benchmark here shares: time of this thread only, medians, and yardsticks that are
+// measured in turn with the work, so that a loaded machine slows both alike.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <string>
+
+namespace tessera::bench {
+
+/// Registrations, one per file; main.cpp calls them in this order.
+void register_models();   // training steps and evaluation against sgemm
+void register_vectors();  // copy, weighted mean
+void register_codec();    // safetensors
+
+/// Medians over the iterations of a benchmark, in seconds of CPU time of the calling thread.
+struct Paired {
+  double work, yardstick;
+};
+/// Each iteration times `yardstick` once and `work` as often as fills 20 ms; the latter is what
+/// the benchmark reports.
+Paired paired(benchmark::State& state, const std::function<void()>& work,
+              const std::function<void()>& yardstick);
+
+/// One product of 1024×1024 float matrices by the BLAS, and how many operations that is.
+void sgemm();
+constexpr double kSgemmFlops = 2.0 * 1024 * 1024 * 1024;
+
+/// memcpy of a buffer that no cache holds; kCopyBytes are read and as many written.
+void copy();
+constexpr double kCopyBytes = 64.0 * 1024 * 1024;
+
+/// A benchmark with manual time and a fixed number of iterations.
+void add(const std::string& name, const std::function<void(benchmark::State&)>& body);
+
+/// A line of the table at the end; target 0 = none.
+void summarise(const std::string& what, double reached, const std::string& unit, double target);
+void print_summary();
+
+}  // namespace tessera::bench
