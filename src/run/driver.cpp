@@ -1,0 +1,149 @@
+#include "run/driver.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "base/key.hpp"
+#include "base/parallel.hpp"
+
+namespace tessera {
+namespace {
+
+// Empty if every number of the upload is finite, else which tensor is not.
+std::string not_finite(const TensorDict& up) {
+  for (const auto& [name, tensor] : up)
+    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) return name;
+  return "";
+}
+
+}  // namespace
+
+std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
+                                double participation) {
+  // Rounded up, but 0.1 * 30 is 3 although the product of doubles is a little more.
+  const double exact = participation * static_cast<double>(clients);
+  const auto size = static_cast<int64_t>(std::ceil(exact - 1e-9));
+  return Rng(derive(seed, Purpose::kCohort, round)).sample(clients, std::clamp<int64_t>(size, 1, clients));
+}
+
+bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate) {
+  return Rng(derive(seed, Purpose::kDrop, round, client)).uniform() < drop_rate;
+}
+
+double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options) {
+  const bool slow = Rng(derive(seed, Purpose::kStraggler, client)).uniform() < options.stragglers;
+  return slow ? options.slowdown : 1.0;
+}
+
+Driver::Driver(const DriverSetup& setup, Engine& engine)
+    : setup_(setup), engine_(engine), server_(setup.method.init_server(setup.setup)) {}
+
+std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const {
+  const auto& options = setup_.options;
+  // A pooled reference is one pseudo-client that holds everything.
+  const auto cohort = setup_.info.pooled
+                          ? std::vector<ClientId>{0}
+                          : cohort_of(setup_.seed, round, setup_.setup.clients, options.participation);
+  report.cohort = static_cast<int64_t>(cohort.size());
+  std::vector<Outgoing> out;
+  for (const ClientId id : cohort) {
+    auto down = setup_.method.broadcast(server_, id);
+    // A lost client has received the model; what is lost is its answer.
+    if (!setup_.info.pooled) report.bytes_down += payload_bytes(down);
+    if (!setup_.info.pooled && is_dropped(setup_.seed, round, id, options.drop_rate)) ++report.dropped;
+    else out.push_back({id, round, std::move(down)});
+  }
+  return out;
+}
+
+Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report) const {
+  std::vector<std::string> bad(replies.size());
+  parallel_for(static_cast<int64_t>(replies.size()), setup_.threads, [&](int64_t i) {
+    bad[static_cast<size_t>(i)] = not_finite(replies[static_cast<size_t>(i)].up);
+  });
+  Sorted out;
+  double loss = 0, slowest = 0;
+  const auto& options = setup_.options;
+  for (size_t i = 0; i < replies.size(); ++i) {
+    auto& reply = replies[i];
+    if (error_of(reply.status) == Error::kInterrupted) out.interrupted = reply.status;
+    if (!reply.status.ok() || !bad[i].empty()) {
+      ++report.rejected;
+      report.problems.push_back(
+          !reply.status.ok() ? message(reply.status)
+                             : fmt::format("client {}: '{}' is not finite", reply.client, bad[i]));
+      continue;
+    }
+    loss += reply.loss;
+    const int64_t up = setup_.info.pooled ? 0 : payload_bytes(reply.up);
+    report.bytes_up += up;
+    if (!setup_.info.pooled) report.wire_down += reply.wire_down, report.wire_up += reply.wire_up;
+    const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
+    const double down = static_cast<double>(report.bytes_down) / static_cast<double>(report.cohort);
+    slowest = std::max(slowest, transfer * (down + static_cast<double>(up)) +
+                                    reply.cpu_seconds *
+                                        slowdown_of(setup_.seed, reply.client, options));
+    out.accepted.push_back(reply.client);
+    out.uploads.push_back({reply.client, reply.base_round, std::move(reply.up)});
+  }
+  report.loss = out.accepted.empty() ? std::nan("") : loss / static_cast<double>(out.accepted.size());
+  report.sim_seconds = slowest + 2 * options.latency;
+  return out;
+}
+
+Result<RoundReport> Driver::play(int64_t round) {
+  RoundReport report{.round = round};
+  const double start = wall_seconds();
+  auto outgoing = messages(round, report);
+  const bool asked = !outgoing.empty();
+  const double before = wall_seconds();
+  auto replies = engine_.exchange(std::move(outgoing));
+  report.train_seconds = wall_seconds() - before;
+  auto sorted = sort_out(std::move(replies), report);
+  if (!sorted.interrupted.ok()) {
+    engine_.acknowledge({});
+    return sorted.interrupted;
+  }
+  if (asked && sorted.accepted.empty()) {
+    engine_.acknowledge({});
+    return fail(Error::kInternal,
+                "round {}: every upload was rejected ({}); if training diverged, lower train.lr",
+                round, report.problems.front());
+  }
+  const double server = wall_seconds();
+  if (static_cast<int64_t>(sorted.accepted.size()) >= setup_.options.min_replies) {
+    try {
+      server_ = setup_.method.aggregate(std::move(server_), std::move(sorted.uploads));
+    } catch (const std::exception& error) {
+      return fail(Error::kInternal, "method {}, round {}, server: {}", setup_.info.name, round,
+                  error.what());
+    }
+    engine_.acknowledge(sorted.accepted);
+  } else {
+    engine_.acknowledge({});
+  }
+  report.sim_seconds += wall_seconds() - server;
+  report.wall_seconds = wall_seconds() - start;
+  return report;
+}
+
+Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
+  std::vector<EvalRequest> requests;
+  const auto global = setup_.method.global(server_);
+  const int64_t everyone = setup_.setup.clients + setup_.newcomers;
+  for (ClientId id = 0; id < everyone; ++id)
+    requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server_, id)}, global});
+  auto results = engine_.evaluate(std::move(requests), sink);
+  EvalReport report{.round = round};
+  for (auto& result : results) {
+    TESSERA_RETURN_IF_ERROR(result.status);
+    (result.client < setup_.setup.clients ? report.clients : report.newcomers)
+        .push_back(std::move(result));
+  }
+  return report;
+}
+
+}  // namespace tessera

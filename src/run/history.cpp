@@ -1,0 +1,224 @@
+#include "run/history.hpp"
+
+#include <bit>
+
+namespace tessera {
+namespace {
+
+constexpr const char* kFormat = "1";
+constexpr const char* kSchema = R"(
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
+                      train INTEGER, val INTEGER, test INTEGER);
+CREATE TABLE labels (client INTEGER, part TEXT, label INTEGER, n INTEGER);
+CREATE TABLE rounds (round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER, rejected INTEGER,
+                     loss REAL, bytes_down INTEGER, bytes_up INTEGER, wire_down INTEGER,
+                     wire_up INTEGER, sim_seconds REAL, wall_seconds REAL, train_seconds REAL);
+CREATE TABLE evals (round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
+                    min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL,
+                    f1_macro REAL, f1_remap REAL, loss REAL, PRIMARY KEY (round, who, view, part));
+CREATE TABLE client_evals (round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
+                           correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL,
+                           f1_remap REAL, PRIMARY KEY (round, client, view, part));
+)";
+
+struct Kind {
+  const char* view;
+  const char* part;
+  const ClientMetrics* (*get)(const Evaluation&);
+};
+
+const ClientMetrics* maybe(const std::optional<ClientMetrics>& m) { return m ? &*m : nullptr; }
+
+constexpr Kind kKinds[] = {
+    {"pre", "test", [](const Evaluation& e) { return &e.pre_test; }},
+    {"post", "test", [](const Evaluation& e) { return &e.post_test; }},
+    {"global", "test", [](const Evaluation& e) { return maybe(e.global_test); }},
+    {"pre", "val", [](const Evaluation& e) { return &e.pre_val; }},
+    {"post", "val", [](const Evaluation& e) { return &e.post_val; }},
+    {"global", "val", [](const Evaluation& e) { return maybe(e.global_val); }},
+};
+
+}  // namespace
+
+Result<History> History::create(const std::string& path,
+                                const std::vector<std::pair<std::string, std::string>>& meta,
+                                const Federation& federation) {
+  TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadWrite));
+  History history(std::move(database));
+  TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
+  TESSERA_RETURN_IF_ERROR(history.database_.execute(kSchema));
+  TESSERA_RETURN_IF_ERROR(history.set("format", kFormat));
+  for (const auto& [key, value] : meta) TESSERA_RETURN_IF_ERROR(history.set(key, value));
+  TESSERA_RETURN_IF_ERROR(history.write_clients(federation));
+  TESSERA_RETURN_IF_ERROR(transaction.commit());
+  return history;
+}
+
+Status History::write_clients(const Federation& federation) {
+  TESSERA_ASSIGN(auto client, database_.prepare("INSERT INTO clients VALUES (?,?,?,?,?,?)"));
+  TESSERA_ASSIGN(auto label, database_.prepare("INSERT INTO labels VALUES (?,?,?,?)"));
+  int64_t id = 0;
+  for (const auto* group : {&federation.clients, &federation.newcomers}) {
+    for (const auto& data : *group) {
+      client.bind_all(id, data.name, group == &federation.newcomers, data.size(Part::kTrain),
+                      data.size(Part::kVal), data.size(Part::kTest));
+      TESSERA_RETURN_IF_ERROR(client.run());
+      for (const auto& [part, name] : {std::pair{Part::kTrain, "train"}, {Part::kVal, "val"},
+                                       {Part::kTest, "test"}}) {
+        const auto counts = data.class_counts(part);
+        for (size_t k = 0; k < counts.size(); ++k) {
+          if (counts[k] == 0) continue;
+          label.bind_all(id, name, static_cast<int64_t>(k), counts[k]);
+          TESSERA_RETURN_IF_ERROR(label.run());
+        }
+      }
+      ++id;
+    }
+  }
+  return ok();
+}
+
+Result<History> History::reopen(const std::string& path, int64_t round) {
+  TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadWrite));
+  TESSERA_RETURN_IF_ERROR(database.quick_check());
+  History history(std::move(database));
+  {
+    TESSERA_ASSIGN(auto format, history.database_.prepare(
+                                    "SELECT value FROM meta WHERE key = 'format'"));
+    TESSERA_ASSIGN(const bool there, format.step());
+    if (!there || format.text(0) != kFormat)
+      return fail(Error::kInvalid, "{}: written by another version (format {}, expected {}); start "
+                  "anew with --force", path, there ? format.text(0) : "?", kFormat);
+  }
+  TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
+  for (const char* table : {"rounds", "evals", "client_evals"})
+    TESSERA_RETURN_IF_ERROR(history.database_.execute(
+        fmt::format("DELETE FROM {} WHERE round > {}", table, round)));
+  {
+    TESSERA_ASSIGN(auto count, history.database_.prepare("SELECT count(*) FROM rounds"));
+    TESSERA_ASSIGN(const bool there, count.step());
+    if (!there || count.integer(0) != round)
+      return fail(Error::kInvalid, "{}: holds {} rounds where the checkpoint has {}; start anew "
+                  "with --force", path, count.integer(0), round);
+  }
+  TESSERA_RETURN_IF_ERROR(transaction.commit());
+  return history;
+}
+
+Status History::set(const std::string& key, const std::string& value) {
+  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT OR REPLACE INTO meta VALUES (?,?)"));
+  insert.bind_all(key, value);
+  return insert.run();
+}
+
+Status History::append_evaluation(const EvalReport& evaluation, double seconds) {
+  TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
+  TESSERA_RETURN_IF_ERROR(write_evaluation(evaluation));
+  {
+    TESSERA_ASSIGN(auto update, database_.prepare(
+                                    "UPDATE rounds SET wall_seconds = wall_seconds + ? WHERE round = ?"));
+    update.bind_all(seconds, evaluation.round);
+    TESSERA_RETURN_IF_ERROR(update.run());
+  }
+  return transaction.commit();
+}
+
+Result<bool> History::has_evaluation(int64_t round) {
+  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT 1 FROM evals WHERE round = ? LIMIT 1"));
+  rows.bind_all(round);
+  return rows.step();
+}
+
+Status History::append_round(const RoundReport& r) {
+  TESSERA_ASSIGN(auto insert,
+                 database_.prepare("INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"));
+  insert.bind_all(r.round, r.cohort, r.dropped, r.rejected, r.loss, r.bytes_down, r.bytes_up,
+                  r.wire_down, r.wire_up, r.sim_seconds, r.wall_seconds, r.train_seconds);
+  return insert.run();
+}
+
+Status History::write_evaluation(const EvalReport& report) {
+  TESSERA_ASSIGN(auto one, database_.prepare(
+                               "INSERT INTO client_evals VALUES (?,?,?,?,?,?,?,?,?,?)"));
+  TESSERA_ASSIGN(auto all, database_.prepare(
+                               "INSERT INTO evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  for (const auto* group : {&report.clients, &report.newcomers}) {
+    if (group->empty()) continue;
+    const char* who = group == &report.clients ? "clients" : "newcomers";
+    for (const auto& kind : kKinds) {
+      std::vector<ClientMetrics> metrics;
+      for (const auto& evaluation : *group) {
+        const auto* m = kind.get(evaluation);
+        if (!m || m->n == 0) continue;
+        metrics.push_back(*m);
+        one.bind_all(report.round, evaluation.client, kind.view, kind.part, m->n, m->correct,
+                     m->loss, m->precision_macro, m->f1_macro, m->f1_remap);
+        TESSERA_RETURN_IF_ERROR(one.run());
+      }
+      if (metrics.empty()) continue;
+      const auto s = summarize(metrics);
+      all.bind_all(report.round, who, kind.view, kind.part, s.mean, s.std, s.micro, s.min, s.max,
+                   s.worst10, s.best10, s.precision_macro, s.f1_macro, s.f1_remap, s.loss);
+      TESSERA_RETURN_IF_ERROR(all.run());
+    }
+  }
+  return ok();
+}
+
+Result<HistoryTotals> History::totals() {
+  TESSERA_ASSIGN(auto sum, database_.prepare(
+                               "SELECT sum(bytes_down), sum(bytes_up), sum(wire_down), sum(wire_up), "
+                               "sum(dropped), sum(rejected), sum(sim_seconds), sum(wall_seconds), "
+                               "sum(train_seconds) FROM rounds"));
+  TESSERA_RETURN_IF_ERROR(sum.step().status());
+  return HistoryTotals{sum.integer(0), sum.integer(1), sum.integer(2), sum.integer(3),
+                       sum.integer(4), sum.integer(5), sum.real(6), sum.real(7), sum.real(8)};
+}
+
+Result<std::vector<History::EvalRow>> History::evals(const std::string& who, const std::string& view,
+                                                     const std::string& part) {
+  TESSERA_ASSIGN(auto rows, database_.prepare(
+                                "SELECT round, mean, std, micro, min, max, worst10, best10, "
+                                "precision_macro, f1_macro, f1_remap, loss FROM evals "
+                                "WHERE who = ? AND view = ? AND part = ? ORDER BY round"));
+  rows.bind_all(who, view, part);
+  std::vector<EvalRow> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    out.push_back({rows.integer(0),
+                   {rows.real(1), rows.real(2), rows.real(3), rows.real(4), rows.real(5),
+                    rows.real(6), rows.real(7), rows.real(8), rows.real(9), rows.real(10),
+                    rows.real(11)}});
+  }
+}
+
+Status History::digest(Digest& digest) {
+  struct Query {
+    const char* sql;
+    int reals;  // columns from here on are doubles, taken by their bits: their text is rounded
+  };
+  for (const auto& query :
+       {Query{"SELECT round, cohort, dropped, rejected, bytes_down, bytes_up, wire_down, wire_up, "
+              "loss FROM rounds ORDER BY round", 8},
+        Query{"SELECT round, client, view, part, n, correct, loss, precision_macro, f1_macro, "
+              "f1_remap FROM client_evals ORDER BY round, client, view, part", 6}}) {
+    TESSERA_ASSIGN(auto rows, database_.prepare(query.sql));
+    for (;;) {
+      TESSERA_ASSIGN(const bool more, rows.step());
+      if (!more) break;
+      std::string line;
+      for (int column = 0; column < rows.columns(); ++column) {
+        line += rows.is_null(column)     ? "-"
+                : column < query.reals   ? rows.text(column)
+                                         : fmt::format("{:016x}", std::bit_cast<uint64_t>(rows.real(column)));
+        line += ' ';
+      }
+      digest.add(line + "\n");
+    }
+  }
+  return ok();
+}
+
+}  // namespace tessera

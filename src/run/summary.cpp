@@ -1,0 +1,152 @@
+#include "run/summary.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "io/tensor/tensor_codec.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+// JSON has no NaN: a value that does not exist is null.
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json accuracy_block(const Summary& s) {
+  return {{"mean", number(s.mean)},       {"std", number(s.std)},
+          {"micro", number(s.micro)},     {"min", number(s.min)},
+          {"max", number(s.max)},         {"worst10", number(s.worst10)},
+          {"best10", number(s.best10)}};
+}
+
+const char* view_name(View view) { return view == View::kPre ? "pre" : "post"; }
+
+// Mean accuracy over the last five evaluations, or as many as there are.
+double last_five(const std::vector<History::EvalRow>& rows) {
+  const auto count = std::min<size_t>(rows.size(), 5);
+  double sum = 0;
+  for (size_t i = rows.size() - count; i < rows.size(); ++i) sum += rows[i].summary.mean;
+  return sum / static_cast<double>(count);
+}
+
+// The evaluation with the best validation accuracy (the earliest of equals), by the test metrics.
+json best_by_validation(const std::vector<History::EvalRow>& test,
+                        const std::vector<History::EvalRow>& val) {
+  if (val.empty()) return nullptr;
+  const auto best = std::max_element(val.begin(), val.end(), [](const auto& a, const auto& b) {
+    return a.summary.mean < b.summary.mean;
+  });
+  for (const auto& row : test)
+    if (row.round == best->round)
+      return {{"round", row.round},
+              {"validation", number(best->summary.mean)},
+              {"accuracy", accuracy_block(row.summary)}};
+  return nullptr;
+}
+
+// Everything about one group: headline, both views, best round, last five.
+Result<json> group_block(History& history, const std::string& who, View headline) {
+  json out;
+  for (const View view : {View::kPre, View::kPost}) {
+    const std::string name = view_name(view);
+    TESSERA_ASSIGN(const auto test, history.evals(who, name, "test"));
+    TESSERA_ASSIGN(const auto val, history.evals(who, name, "val"));
+    if (test.empty()) return fail(Error::kInternal, "the history has no evaluation of {}", who);
+    const auto& last = test.back().summary;
+    out["accuracy_" + name] = accuracy_block(last);
+    if (view != headline) continue;
+    out["accuracy"] = accuracy_block(last);
+    out["precision_macro"] = number(last.precision_macro);
+    out["f1_macro"] = number(last.f1_macro);
+    out["f1_remap"] = number(last.f1_remap);
+    out["loss"] = number(last.loss);
+    out["best"] = best_by_validation(test, val);
+    out["last5_mean"] = number(last_five(test));
+  }
+  TESSERA_ASSIGN(const auto global, history.evals(who, "global", "test"));
+  out["global_accuracy"] = global.empty() ? json(nullptr) : number(global.back().summary.mean);
+  return out;
+}
+
+}  // namespace
+
+Summary headline_of(std::span<const Evaluation> clients, View headline) {
+  std::vector<ClientMetrics> metrics;
+  for (const auto& client : clients)
+    metrics.push_back(headline == View::kPre ? client.pre_test : client.post_test);
+  return summarize(metrics);
+}
+
+std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
+                                                           const Federation& federation,
+                                                           const Model& model,
+                                                           const std::string& config) {
+  return {{"name", experiment.run.name},
+          {"method", experiment.method.name},
+          {"dataset", federation.set},
+          {"model", experiment.model.name},
+          {"partition", experiment.data.partition},
+          {"clients", std::to_string(federation.clients.size())},
+          {"newcomers", std::to_string(federation.newcomers.size())},
+          {"rounds", std::to_string(experiment.run.rounds)},
+          {"seed", std::to_string(experiment.run.seed)},
+          {"parameters", std::to_string(model.layout().numel())},
+          {"headline", view_name(experiment.method.headline)},
+          {"class_names", json(federation.class_names).dump()},
+          {"config", config},
+          {"partition_digest", federation.digest},
+          {"state", "running"}};
+}
+
+Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
+                                     const Model& model, History& history) {
+  json out{{"method", experiment.method.name},
+           {"name", experiment.run.name},
+           {"dataset", federation.set},
+           {"partition", experiment.data.partition},
+           {"model", experiment.model.name},
+           {"clients", federation.clients.size()},
+           {"rounds", experiment.run.rounds},
+           {"seed", experiment.run.seed},
+           {"parameters", model.layout().numel()},
+           {"headline", view_name(experiment.method.headline)},
+           {"partition_digest", federation.digest}};
+  TESSERA_ASSIGN(const auto clients, group_block(history, "clients", experiment.method.headline));
+  out.update(clients);
+  if (!federation.newcomers.empty()) {
+    TESSERA_ASSIGN(auto newcomers, group_block(history, "newcomers", experiment.method.headline));
+    newcomers["clients"] = federation.newcomers.size();
+    out["newcomers"] = std::move(newcomers);
+  }
+  TESSERA_ASSIGN(const auto totals, history.totals());
+  out.update({{"bytes_down", totals.bytes_down},
+              {"bytes_up", totals.bytes_up},
+              {"wire_bytes_down", totals.wire_down},
+              {"wire_bytes_up", totals.wire_up},
+              {"dropped", totals.dropped},
+              {"rejected", totals.rejected},
+              {"sim_seconds", totals.sim_seconds},
+              {"wall_seconds", totals.wall_seconds},
+              {"train_seconds", totals.train_seconds}});
+  return out;
+}
+
+Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
+                  const Experiment& experiment) {
+  TensorDict layers;
+  for (const auto& [layout, flat] : {std::pair{&model.layout(), weights.w},
+                                     {&model.buffers(), weights.b}}) {
+    const auto views = layout->views(flat);
+    for (size_t i = 0; i < views.size(); ++i) layers.emplace(layout->slices()[i].name, views[i]);
+  }
+  return save_tensors(fmt::format("{}/client-{}.safetensors", dir, id), layers,
+                      {{"model", experiment.model.name},
+                       {"method", experiment.method.name},
+                       {"client", std::to_string(id)},
+                       {"format", "pt"}});
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+// What a run amounts to: facts for the history, summary.json, and the saved models.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "run/driver.hpp"
+#include "run/experiment.hpp"
+#include "run/history.hpp"
+
+namespace tessera {
+
+/// Test metrics of the headline view over clients.
+Summary headline_of(std::span<const Evaluation> clients, View headline);
+
+/// The `meta` rows of a history at its start.
+std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
+                                                           const Federation& federation,
+                                                           const Model& model,
+                                                           const std::string& config);
+
+/// summary.json without what only the caller knows (digest, memory).
+Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
+                                     const Model& model, History& history);
+
+/// models/client-<id>.safetensors: one tensor per layer by its name, buffers too.
+Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
+                  const Experiment& experiment);
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+// Small federations that tests can hold in their head.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/local/local_engine.hpp"
+#include "run/driver.hpp"
+
+namespace tessera::test {
+
+/// Client i draws its samples around class centres that lean its own way: personal models win.
+Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples);
+
+/// Two logits (w0 x, w1 x) on one input; gradients fit on a napkin. w0 is body, w1 is head.
+class NapkinModel final : public Model {
+ public:
+  NapkinModel();
+  const Layout& layout() const override { return layout_; }
+  const Layout& buffers() const override { return buffers_; }
+  Weights init(uint64_t key) const override;
+  Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+
+ private:
+  Layout layout_, buffers_;
+};
+
+/// One client with samples x[i] of class y[i], the same ones for training and test.
+ClientData napkin_client(std::vector<float> x, std::vector<int64_t> y);
+
+struct ToyOptions {
+  std::string method = "fedavg";
+  std::vector<std::pair<std::string, double>> numbers;      // method options
+  std::vector<std::pair<std::string, std::string>> words;
+  TrainOptions train;
+  FederationOptions federation;
+  int64_t rounds = 5;
+  int threads = 1;
+  bool through_wire = false;
+  uint64_t seed = 7;
+};
+
+/// A driver with everything it borrows.
+struct Toy {
+  Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options);
+
+  Federation federation;
+  ClientData everybody;
+  std::shared_ptr<const Model> model;
+  MethodInfo info;
+  std::unique_ptr<AnyMethod> method;
+  std::unique_ptr<Setup> setup;
+  std::unique_ptr<ClientContext> context;
+  std::unique_ptr<LocalEngine> engine;
+  std::unique_ptr<Driver> driver;
+
+  /// Plays rounds first … last; a failure fails the test.
+  std::vector<RoundReport> play(int64_t first, int64_t last);
+  EvalReport evaluate(int64_t round);
+};
+
+/// The toy federation on mlp100.
+Toy make_toy(const ToyOptions& options, int64_t clients = 4, int64_t newcomers = 1);
+
+/// Bits of everything a run has produced: server state and client states.
+std::string fingerprint(const Toy& toy);
+std::string fingerprint(const TensorDict& dict);
+
+}  // namespace tessera::test
