@@ -137,6 +137,9 @@ Result<Federation> load_image_federation(const DataOptions& options, uint64_t ke
 Result<Federation> load_federation(const DataOptions& options, uint64_t key) {
   if (const auto problems = check_data(options); !problems.empty())
     return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
+  if (options.set == "vmnist") return load_vmnist(options, key);
+  if (options.set == "npz") return load_npz(options, key);
+  if (options.set.starts_with("air-")) return load_air(options, key);
   return load_image_federation(options, key);
 }
 

@@ -33,5 +33,8 @@ ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, Ha
 std::string digest_of(const Federation& federation, std::span<const int64_t> row_numbers = {});
 
 Result<Federation> load_image_federation(const DataOptions& options, uint64_t key);
+Result<Federation> load_vmnist(const DataOptions& options, uint64_t key);
+Result<Federation> load_air(const DataOptions& options, uint64_t key);
+Result<Federation> load_npz(const DataOptions& options, uint64_t key);
 
 }  // namespace tessera
