@@ -176,7 +176,9 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
   const auto [down, up] = expected.at(GetParam());
   EXPECT_EQ(report.bytes_down, 4 * 4 * down);  // 4 clients, 4 bytes
   EXPECT_EQ(report.bytes_up, 4 * 4 * up);
-  if (down > 0) EXPECT_GT(report.wire_down, report.bytes_down);
+  if (down > 0) {
+    EXPECT_GT(report.wire_down, report.bytes_down);
+  }
 }
 
 TEST_P(Conformance, DroppedClientsKeepTheirState) {
@@ -197,7 +199,9 @@ TEST_P(Conformance, DroppedClientsKeepTheirState) {
     EXPECT_EQ(fingerprint(before[at].second), fingerprint(after[at].second));
   }
   ASSERT_GT(lost, 0);
-  if (!toy.info.pooled) EXPECT_EQ(report.dropped, lost);
+  if (!toy.info.pooled) {
+    EXPECT_EQ(report.dropped, lost);
+  }
 }
 
 TEST_P(Conformance, OptionsAreDescribedAndDefaultsAreValid) {
@@ -217,8 +221,8 @@ std::vector<std::string> names() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, Conformance, ::testing::ValuesIn(names()), [](const auto& info) {
-  std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(Methods, Conformance, ::testing::ValuesIn(names()), [](const auto& method) {
+  std::string name = method.param;
   for (char& c : name)
     if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
   return name;

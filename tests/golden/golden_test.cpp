@@ -1,0 +1,313 @@
+// Answers worked out on paper, and limits in which one method is another (methods.md §10).
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/toy.hpp"
+
+namespace tessera::test {
+namespace {
+
+double sigmoid(double a) { return 1 / (1 + std::exp(-a)); }
+
+struct Point {
+  double body, head;
+};
+
+// Gradient of the mean cross-entropy of NapkinModel: (p0 − [y=0]) x and (p1 − [y=1]) x.
+Point slope(Point w, const std::vector<float>& x, const std::vector<int64_t>& y) {
+  Point g{0, 0};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double p0 = sigmoid((w.body - w.head) * x[i]);
+    g.body += (p0 - (y[i] == 0)) * x[i] / static_cast<double>(x.size());
+    g.head += ((1 - p0) - (y[i] == 1)) * x[i] / static_cast<double>(x.size());
+  }
+  return g;
+}
+
+const std::vector<float> kXa{1.0F}, kXb{2.0F, -1.0F, 0.5F};
+const std::vector<int64_t> kYa{0}, kYb{1, 0, 0};
+constexpr Point kStart{0.5, -0.25};
+constexpr double kLr = 0.2;
+
+Federation napkin_federation() {
+  Federation out;
+  out.sample_shape = {1};
+  out.classes = 2;
+  out.clients = {napkin_client(kXa, kYa), napkin_client(kXb, kYb)};
+  return out;
+}
+
+Toy napkin(ToyOptions options) {
+  options.train.lr = kLr;
+  options.train.batch = 100;
+  return Toy(napkin_federation(), std::make_shared<NapkinModel>(), options);
+}
+
+Point at_server(const Toy& toy, const std::string& name) {
+  const auto& w = toy.driver->server().at(name);
+  return {w[0].item<float>(), w.numel() > 1 ? w[1].item<float>() : NAN};
+}
+
+TEST(Napkin, OneFedAvgRound) {
+  auto toy = napkin({.method = "fedavg"});
+  toy.play(1, 1);
+  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
+  const auto g = at_server(toy, "g.w");
+  // Weights 1 and 3: the clients' numbers of samples.
+  EXPECT_NEAR(g.body, kStart.body - kLr * (a.body + 3 * b.body) / 4, 1e-6);
+  EXPECT_NEAR(g.head, kStart.head - kLr * (a.head + 3 * b.head) / 4, 1e-6);
+}
+
+TEST(Napkin, TwoLocalEpochsAreTwoSteps) {
+  ToyOptions options{.method = "fedavg"};
+  options.train.epochs = 2;
+  auto toy = napkin(options);
+  toy.play(1, 1);
+  const auto walk = [](const auto& x, const auto& y) {
+    Point w = kStart;
+    for (int i = 0; i < 2; ++i) {
+      const auto g = slope(w, x, y);
+      w = {w.body - kLr * g.body, w.head - kLr * g.head};
+    }
+    return w;
+  };
+  const auto a = walk(kXa, kYa), b = walk(kXb, kYb);
+  EXPECT_NEAR(at_server(toy, "g.w").body, (a.body + 3 * b.body) / 4, 1e-6);
+}
+
+TEST(Napkin, FedProxPullsTheSecondStepBack) {
+  ToyOptions options{.method = "fedprox", .numbers = {{"mu", 0.7}}};
+  options.train.epochs = 2;
+  auto toy = napkin(options);
+  toy.play(1, 1);
+  const auto walk = [](const auto& x, const auto& y) {
+    Point w = kStart;
+    for (int i = 0; i < 2; ++i) {
+      const auto g = slope(w, x, y);
+      w = {w.body - kLr * (g.body + 0.7 * (w.body - kStart.body)),
+           w.head - kLr * (g.head + 0.7 * (w.head - kStart.head))};
+    }
+    return w;
+  };
+  const auto a = walk(kXa, kYa), b = walk(kXb, kYb);
+  EXPECT_NEAR(at_server(toy, "g.w").body, (a.body + 3 * b.body) / 4, 1e-6);
+  EXPECT_NEAR(at_server(toy, "g.w").head, (a.head + 3 * b.head) / 4, 1e-6);
+}
+
+TEST(Napkin, ReptileStepsAPartOfTheWay) {
+  auto toy = napkin({.method = "reptile", .numbers = {{"eps_first", 0.5}, {"eps_last", 0.1}}, .rounds = 3});
+  const auto target = [](Point w) {
+    const auto a = slope(w, kXa, kYa), b = slope(w, kXb, kYb);
+    return Point{w.body - kLr * (a.body + 3 * b.body) / 4, w.head - kLr * (a.head + 3 * b.head) / 4};
+  };
+  toy.play(1, 3);
+  Point w = kStart;
+  for (const double eps : {0.5, 0.3, 0.1}) {
+    const auto t = target(w);
+    w = {w.body + eps * (t.body - w.body), w.head + eps * (t.head - w.head)};
+  }
+  EXPECT_NEAR(at_server(toy, "g.w").body, w.body, 1e-6);
+}
+
+TEST(Napkin, FedPerAveragesBodiesAndKeepsHeads) {
+  auto toy = napkin({.method = "fedper"});
+  toy.play(1, 1);
+  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
+  EXPECT_NEAR(at_server(toy, "base.w").body, kStart.body - kLr * (a.body + 3 * b.body) / 4, 1e-6);
+  const auto states = toy.engine->states();
+  EXPECT_NEAR(states[0].second.at("head").item<float>(), kStart.head - kLr * a.head, 1e-6);
+  EXPECT_NEAR(states[1].second.at("head").item<float>(), kStart.head - kLr * b.head, 1e-6);
+}
+
+TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
+  auto toy = napkin({.method = "fedper", .words = {{"head", "mean"}}});
+  const auto report = toy.play(1, 1).at(0);
+  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
+  EXPECT_NEAR(at_server(toy, "mean_head").body, kStart.head - kLr * (a.head + 3 * b.head) / 4, 1e-6);
+  EXPECT_EQ(report.bytes_down, 2 * 4);      // d_B each
+  EXPECT_EQ(report.bytes_up, 2 * 4 * 2);    // d each: heads travel (methods.md §2.1)
+}
+
+TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
+  ToyOptions options{.method = "fedper", .words = {{"head", "mean"}, {"mean_over", "last_round"}}};
+  options.federation.participation = 0.5;  // one of two clients
+  auto toy = napkin(options);
+  toy.play(1, 4);
+  const auto last = cohort_of(options.seed, 4, 2, 0.5).at(0);
+  const auto states = toy.engine->states();
+  for (const auto& [id, state] : states)
+    if (id == last) {
+      EXPECT_EQ(state.at("head").item<float>(), toy.driver->server().at("mean_head").item<float>());
+    }
+}
+
+// A third of the batch sizes would not divide the data: order, remainders and keys all matter.
+ToyOptions toy_options(const std::string& method) {
+  ToyOptions out{.method = method};
+  out.train.batch = 7;
+  out.train.epochs = 2;
+  out.train.lr = 0.05;
+  out.train.momentum = 0.9;
+  return out;
+}
+
+Tensor server(const Toy& toy) { return toy.driver->server().at("g.w"); }
+
+TEST(Limits, OneClientFedAvgIsLocalTraining) {
+  auto fed = make_toy(toy_options("fedavg"), 1, 0);
+  auto options = toy_options("local");
+  options.numbers = {{"patience", 0}};
+  auto alone = make_toy(options, 1, 0);
+  fed.play(1, 4), alone.play(1, 4);
+  EXPECT_TRUE(at::equal(server(fed), alone.engine->states().at(0).second.at("w.w")));
+}
+
+TEST(Limits, FedProxWithoutPullIsFedAvg) {
+  auto avg = make_toy(toy_options("fedavg"));
+  auto options = toy_options("fedprox");
+  options.numbers = {{"mu", 0}};
+  auto prox = make_toy(options);
+  avg.play(1, 3), prox.play(1, 3);
+  EXPECT_TRUE(at::equal(server(avg), server(prox)));
+}
+
+TEST(Limits, ReptileWithFullStepsIsFedAvg) {
+  auto avg = make_toy(toy_options("fedavg"));
+  auto options = toy_options("reptile");
+  options.numbers = {{"eps_first", 1}, {"eps_last", 1}};
+  auto reptile = make_toy(options);
+  avg.play(1, 3), reptile.play(1, 3);
+  EXPECT_TRUE(at::equal(server(avg), server(reptile)));
+}
+
+TEST(Limits, OneFullBatchStepFedAvgIsFedSgdIsCentralized) {
+  const auto run = [](const std::string& method) {
+    ToyOptions options{.method = method};
+    options.train.lr = 0.1;
+    options.train.batch = 100000;
+    auto federation = toy_federation(3, 0, 60);
+    federation.clients = {federation.clients[0], federation.clients[0], federation.clients[0]};
+    Toy toy(std::move(federation), *make_model("mlp100", {{6}, 3}), options);
+    toy.play(1, 4);
+    return server(toy);
+  };
+  const auto avg = run("fedavg");
+  EXPECT_TRUE(at::allclose(avg, run("fedsgd"), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(avg, run("centralized"), 1e-5, 1e-6));
+  EXPECT_FALSE(at::allclose(avg, make_model("mlp100", {{6}, 3}).value()->init(derive(7, Purpose::kInit)).w, 1e-3, 1e-4));
+}
+
+// The post view is what the client would upload next, not merely something similar.
+TEST(Limits, PostViewIsTheNextUpload) {
+  auto toy = make_toy(toy_options("fedavg"), 3, 0);
+  toy.play(1, 2);
+  std::vector<Weights> post(3);
+  ASSERT_TRUE(toy.driver->evaluate(2, [&](ClientId id, View view, const Personal& personal) {
+    if (view == View::kPost) post[static_cast<size_t>(id)] = *personal.weights;
+    return ok();
+  }).ok());
+  std::vector<Weighted> parts;
+  for (size_t i = 0; i < 3; ++i)
+    parts.push_back({post[i], static_cast<double>(toy.federation.clients[i].train_size())});
+  toy.play(3, 3);
+  EXPECT_TRUE(at::equal(mean(parts).w, server(toy)));
+}
+
+TEST(Limits, PooledReferenceTrainsOnEverybody) {
+  auto toy = make_toy(toy_options("centralized"), 3, 0);
+  auto alone = toy_federation(3, 0, 60);
+  ClientData everybody = alone.clients[0];
+  for (size_t i = 1; i < 3; ++i)
+    everybody.train.insert(everybody.train.end(), alone.clients[i].train.begin(), alone.clients[i].train.end());
+  Federation one = alone;
+  one.clients = {everybody};
+  Toy local(std::move(one), toy.model, toy_options("fedavg"));
+  toy.play(1, 2), local.play(1, 2);
+  EXPECT_TRUE(at::equal(server(toy), server(local)));
+}
+
+TEST(Local, EarlyStoppingKeepsTheBestWeights) {
+  auto options = toy_options("local");
+  options.train.lr = 1.5;  // too large on purpose: the validation loss jumps about
+  options.numbers = {{"patience", 2}};
+  auto toy = make_toy(options, 1, 0);
+  double best = INFINITY;
+  int64_t stale = 0;
+  for (int64_t round = 1; round <= 30 && stale < 2; ++round) {
+    toy.play(round, round);
+    const auto state = toy.engine->states().at(0).second;
+    const double loss = part_loss(*toy.model, {state.at("w.w"), state.at("w.b")},
+                                  toy.federation.clients[0], Part::kVal, Loss::kCrossEntropy);
+    stale = loss < best ? 0 : stale + 1;
+    best = std::min(best, loss);
+    EXPECT_EQ(state.at("stale").item<int64_t>(), stale);
+  }
+  ASSERT_EQ(stale, 2) << "the task never stopped early; the test is void";
+  const auto stopped = fingerprint(toy);
+  toy.play(31, 32);
+  EXPECT_EQ(stopped, fingerprint(toy));
+  EXPECT_NEAR(toy.evaluate(32).clients[0].post_val.loss, best, 1e-6);
+}
+
+TEST(Local, FullBudgetIsIndependentOfParticipation) {
+  auto options = toy_options("local");
+  options.federation.participation = 0.5;
+  options.words = {{"budget", "full"}};
+  auto toy = make_toy(options, 2, 0);
+  toy.evaluate(0);
+  for (const auto& [id, state] : toy.engine->states())
+    EXPECT_EQ(state.at("epochs").item<int64_t>(), 4);  // 2 epochs / 0.5
+}
+
+TEST(Driver, CohortIsSortedDistinctAndOfTheRightSize) {
+  const auto a = cohort_of(1, 1, 30, 0.1), b = cohort_of(1, 2, 30, 0.1);
+  EXPECT_EQ(a.size(), 3U);
+  EXPECT_TRUE(std::is_sorted(a.begin(), a.end()));
+  EXPECT_EQ(std::set(a.begin(), a.end()).size(), 3U);
+  EXPECT_NE(a, b);
+  EXPECT_EQ(cohort_of(1, 1, 5, 0.01).size(), 1U);
+  EXPECT_EQ(cohort_of(1, 1, 5, 1.0).size(), 5U);
+  EXPECT_EQ(cohort_of(1, 1, 7, 0.5).size(), 4U);  // rounded up
+}
+
+TEST(Driver, DropRateIsAFrequency) {
+  int dropped = 0;
+  for (int64_t round = 0; round < 2000; ++round) dropped += is_dropped(3, round, 5, 0.3);
+  EXPECT_NEAR(dropped, 600, 4 * std::sqrt(2000 * 0.3 * 0.7));  // four standard deviations
+}
+
+TEST(Driver, TooFewRepliesLeaveTheOldState) {
+  auto options = toy_options("fedavg");
+  options.federation.min_replies = 4;
+  options.federation.drop_rate = 0.5;
+  auto toy = make_toy(options);
+  const auto before = fingerprint(toy.driver->server());
+  const auto report = toy.play(1, 1).at(0);
+  ASSERT_GT(report.dropped, 0);
+  EXPECT_EQ(before, fingerprint(toy.driver->server()));
+}
+
+TEST(Driver, DivergedUploadsAreRejectedAndNamed) {
+  auto options = toy_options("fedavg");
+  options.train.lr = 1e30;
+  auto toy = make_toy(options);
+  const auto report = toy.driver->play(1);
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(message(report.status()).find("not finite"), std::string::npos) << message(report.status());
+  EXPECT_NE(message(report.status()).find("train.lr"), std::string::npos);
+}
+
+// 20 Mbit/s, 50 ms: 4012 bytes each way cost 3.2 ms, and two latencies on top.
+TEST(Driver, SimulatedClockAddsTransferAndLatency) {
+  auto toy = make_toy(toy_options("fedavg"));
+  const auto report = toy.play(1, 1).at(0);
+  const double transfer = 2 * 4.0 * 1003 * 8 / 20e6;
+  EXPECT_GT(report.sim_seconds, transfer + 0.1);
+  EXPECT_LT(report.sim_seconds, transfer + 0.1 + report.wall_seconds + 0.01);
+}
+
+}  // namespace
+}  // namespace tessera::test
