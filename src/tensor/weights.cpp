@@ -12,6 +12,32 @@ namespace {
 // Accumulators of one block stay in the first-level cache while every part streams through once.
 constexpr int64_t kBlock = 2048;
 
+// Several parts a pass, the next ones on their way: memory answers many requests as fast as one.
+// Not more than four: parts tend to lie whole pages apart, where eight would fill a cache set.
+constexpr size_t kStreams = 4;
+
+/// sums += weights · parts over `size` numbers, each sum in the order of the parts; `next` is what
+/// the following call reads (of as many parts, or null).
+template <size_t kParts, class T>
+void add_parts(double* __restrict sums, const T* const* parts, const T* const* next,
+               const double* weights, int64_t begin, int64_t size) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  const T* from[kParts];
+  double weight[kParts];
+  for (size_t p = 0; p < kParts; ++p) from[p] = parts[p] + begin, weight[p] = weights[p];
+  for (int64_t line = 0; line < size; line += kLine) {
+    if (next != nullptr)
+      for (size_t p = 0; p < kParts; ++p) __builtin_prefetch(next[p] + begin + line, 0, 2);
+    const int64_t end = std::min(line + kLine, size);
+    for (int64_t i = line; i < end; ++i) {
+      double sum = sums[i];
+#pragma GCC unroll 4
+      for (size_t p = 0; p < kParts; ++p) sum += weight[p] * static_cast<double>(from[p][i]);
+      sums[i] = sum;
+    }
+  }
+}
+
 template <class T>
 void mean_into(T* out, std::span<const T* const> parts, std::span<const double> weights,
                double total, int64_t n) {
@@ -20,11 +46,13 @@ void mean_into(T* out, std::span<const T* const> parts, std::span<const double> 
     const int64_t size = std::min(kBlock, n - begin);
     std::fill(sums, sums + size, 0.0);
     // Summed in the order given: float addition is not associative.
-    for (size_t p = 0; p < parts.size(); ++p) {
-      const T* from = parts[p] + begin;
-      const double weight = weights[p];
-      for (int64_t i = 0; i < size; ++i) sums[i] += weight * static_cast<double>(from[i]);
+    size_t p = 0;
+    for (; p + kStreams <= parts.size(); p += kStreams) {
+      const T* const* next = p + 2 * kStreams <= parts.size() ? &parts[p + kStreams] : nullptr;
+      add_parts<kStreams, T>(sums, &parts[p], next, &weights[p], begin, size);
     }
+    for (; p < parts.size(); ++p)
+      add_parts<1, T>(sums, &parts[p], nullptr, &weights[p], begin, size);
     // Divided at the end: with whole-number weights the mean of equal vectors is then exact.
     for (int64_t i = 0; i < size; ++i) out[begin + i] = static_cast<T>(sums[i] / total);
   }

@@ -39,6 +39,26 @@ TEST(Mean, SpansSeveralBlocks) {
   EXPECT_TRUE(at::equal(m.slice(0, 4095, 4097) * 4, a.slice(0, 4095, 4097) * 7));
 }
 
+// 21 parts: five groups that are read together and one part that is not; one plain loop tells.
+TEST(Mean, SumsInTheOrderGivenBitForBit) {
+  std::vector<Tensor> parts;
+  std::vector<double> weights;
+  auto generator = at::detail::createCPUGenerator(5);
+  for (int p = 0; p < 21; ++p) {
+    parts.push_back(at::randn({3000}, generator, at::kFloat) * std::pow(10.0, p % 7));
+    weights.push_back(0.1 * (p + 1));
+  }
+  double total = 0;
+  for (const double weight : weights) total += weight;
+  const auto m = mean(parts, weights);
+  for (const int64_t i : {0, 1, 2047, 2048, 2999}) {
+    double sum = 0;
+    for (size_t p = 0; p < parts.size(); ++p)
+      sum += weights[p] * static_cast<double>(parts[p].data_ptr<float>()[i]);
+    EXPECT_EQ(m.data_ptr<float>()[i], static_cast<float>(sum / total)) << i;
+  }
+}
+
 TEST(Mean, RefusesNothingAndMisfits) {
   EXPECT_THROW(mean(std::vector<Weighted>{}), std::invalid_argument);
   EXPECT_THROW(mean(std::vector<Weighted>{{vec({1}), 0}}), std::invalid_argument);
