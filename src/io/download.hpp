@@ -22,10 +22,12 @@ struct DownloadOptions {
   std::function<bool(uint64_t done, uint64_t total)> progress;
 };
 
-/// Fetches into target.part, checks, renames to target. A .part of an earlier try is continued
-/// where the server can; after an interruption it stays for the next try, after a wrong size or
+/// Fetches into target.part, checks, renames to target. With a checksum, a .part of an earlier try
+/// is continued where the server can (without one nobody could tell whether both halves belong
+/// together). After an interruption the .part stays for the next try; after a wrong size or
 /// checksum it is removed. kNotFound: the server has no such file; kInvalid: wrong contents or URL;
-/// kIo: network or disk. The target's directory must exist; an old target is replaced.
+/// kIo: network or disk; kBusy: another process is at it. The target's directory must exist; an old
+/// target is replaced.
 Status download(const std::string& url, const std::string& target,
                 const DownloadOptions& options = {});
 

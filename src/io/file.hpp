@@ -45,7 +45,8 @@ class AtomicFile {
   ~AtomicFile();  // without commit(): removes the temporary
 
   Status append(ByteSpan bytes);
-  /// Syncs, renames onto the path and syncs the directory. At most once.
+  /// Syncs, renames onto the path and syncs the directory. At most once. If only that last sync
+  /// fails, the new file is in place but might not survive a power cut, and the error says so.
   Status commit();
 
  private:

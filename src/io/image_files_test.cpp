@@ -1,5 +1,3 @@
-#include <numeric>
-
 #include "io/cifar.hpp"
 #include "io/file.hpp"
 #include "io/idx.hpp"

@@ -1,9 +1,5 @@
 #include "io/npy.hpp"
 
-#include <zlib.h>
-
-#include <cstring>
-
 #include "io/testing.hpp"
 #include "io/zip.hpp"
 

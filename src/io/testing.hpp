@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
 #include "io/bytes.hpp"
@@ -58,9 +61,6 @@ inline std::string get(const std::string& path) {
 }
 
 inline Bytes to_bytes(std::string_view text) { return {text.begin(), text.end()}; }
-inline Bytes to_bytes(std::string_view text, size_t first) {
-  return to_bytes(text.substr(0, first));
-}
 
 /// A file of the real datasets, if they are there.
 inline std::optional<std::string> data_file(const std::string& name) {
