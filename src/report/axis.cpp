@@ -78,7 +78,9 @@ std::string value_text(Quantity quantity, double value) {
     case Quantity::kNumber:
       break;
   }
-  return fmt::format("{:.3g}", value);
+  // Three digits with their zeros (1.10), so that neighbours compare; whole numbers stay whole.
+  if (value == std::round(value) || std::abs(value) >= 100) return fmt::format("{:.4g}", value);
+  return fmt::format("{:#.3g}", value);
 }
 
 std::string points_text(double difference) {

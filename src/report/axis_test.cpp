@@ -102,6 +102,8 @@ TEST(ValueText, UnitsAndAbsence) {
   EXPECT_EQ(value_text(Quantity::kFraction, 0.8421), "84.2\u00a0%");
   EXPECT_EQ(value_text(Quantity::kBytes, 1.2e6), "1.20 MB");
   EXPECT_EQ(value_text(Quantity::kCount, 12), "12");
+  EXPECT_EQ(value_text(Quantity::kNumber, 1.1), "1.10");
+  EXPECT_EQ(value_text(Quantity::kNumber, 250), "250");
   EXPECT_EQ(value_text(Quantity::kNumber, kNan), "–");
   EXPECT_EQ(points_text(-0.0342), "−3.4");
   EXPECT_EQ(points_text(0.0118), "+1.2");

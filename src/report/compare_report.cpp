@@ -56,8 +56,15 @@ Result<std::vector<Row>> read_table(const json& table) {
   return rows;
 }
 
-// In the order of the table, then methods that only the runs know.
-std::vector<Method> group(const std::vector<RunHistory>& runs, const std::vector<Row>& rows) {
+// Best first: the leaders get the plain colours, the rest share them with dashes. Methods that only
+// the runs know come last.
+std::vector<Method> group(const std::vector<RunHistory>& runs, std::vector<Row> rows) {
+  const auto rank = [](const Row& row) {
+    const double accuracy = row.at("accuracy_mean");
+    return std::isfinite(accuracy) ? accuracy : -1;
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Row& a, const Row& b) { return rank(a) > rank(b); });
   std::vector<Method> methods;
   const auto find = [&](const std::string& name) -> Method& {
     for (auto& method : methods)
@@ -141,8 +148,6 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
         row.centre = listed.at("accuracy_mean"), row.spread = listed.at("accuracy_std");
     chart.rows.push_back(std::move(row));
   }
-  std::stable_sort(chart.rows.begin(), chart.rows.end(),
-                   [](const auto& a, const auto& b) { return a.centre > b.centre; });
   return figure("Accuracy", svg::strip_chart(chart),
                 "A dot is a seed, the bar their mean, the line ± one standard deviation.");
 }
@@ -267,12 +272,15 @@ Result<std::string> compare_report(const std::string& title, const std::vector<R
           "</section>\n";
   if (!runs.empty()) {
     body += "<section>\n<h2>Training</h2>\n" + round_figure(methods) +
-            side_by_side({cost_figure(methods, {"Traffic", Quantity::kBytes},
-                                      "Tensor bytes down and up, all clients, cumulated.",
-                                      [](const Spent& s) { return s.bytes_down + s.bytes_up; }),
-                          cost_figure(methods, {"Simulated time", Quantity::kSeconds},
-                                      "The slowest participant of each round, cumulated.",
-                                      [](const Spent& s) { return s.sim_seconds; })}) +
+            side_by_side(
+                {cost_figure(
+                     methods, {"Traffic", Quantity::kBytes},
+                     "Tensor bytes down and up, all clients, cumulated. A single dot at the left: "
+                     "a method without traffic.",
+                     [](const Spent& s) { return s.bytes_down + s.bytes_up; }),
+                 cost_figure(methods, {"Simulated time", Quantity::kSeconds},
+                             "The slowest participant of each round, cumulated.",
+                             [](const Spent& s) { return s.sim_seconds; })}) +
             "</section>\n<section>\n<h2>Clients</h2>\n" + client_figures(methods) + "</section>\n";
   }
   return html_page(title, body);

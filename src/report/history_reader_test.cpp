@@ -36,7 +36,8 @@ INSERT INTO meta VALUES('format','1'),('name','toy'),('method','FedAvg'),('datas
   ('headline','post'),('class_names','["zero","one"]'),('config','[run]'),('state','running');
 INSERT INTO clients VALUES(1,'b',1,30,3,6),(0,'a',0,10,1,2);
 INSERT INTO labels VALUES(0,'train',1,10),(1,'train',0,30),(1,'test',0,0);
-INSERT INTO rounds VALUES(2,2,1,0,0.5,100,50,110,60,2.5,1.0,0.5),(1,2,0,0,NULL,10,5,11,6,1.5,NULL,0.5);
+INSERT INTO rounds VALUES(2,2,1,0,0.5,100,50,110,60,2.5,1.0,0.5),
+  (1,2,0,0,NULL,10,5,11,6,1.5,NULL,0.5);
 INSERT INTO evals(round,who,view,part,mean,std) VALUES(1,'clients','post','val',0.5,0.1),
   (2,'clients','post','val',0.5,0.1),(2,'clients','post','test',0.75,0.25);
 INSERT INTO client_evals(round,client,view,part,n,correct) VALUES(2,1,'post','test',6,3),

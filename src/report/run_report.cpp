@@ -307,7 +307,7 @@ std::string partition_figure(const Facts& facts) {
   bars.left = matrix.left = std::max(60.0, svg::name_margin(matrix.rows));
   // Discs of many classes would all be specks.
   const bool many = matrix.rows.size() > 40;
-  const auto picture = many ? svg::heat_map(matrix, {0, kAbsent}) : svg::bubble_matrix(matrix);
+  const auto picture = many ? svg::heat_map(matrix, {0, kAbsent, 0.5}) : svg::bubble_matrix(matrix);
   return figure("How the data are dealt", svg::stacked_bars(bars) + picture,
                 fmt::format("Above: how many samples each client holds. Below: {} is the number of "
                             "its training samples of that class.",

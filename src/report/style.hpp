@@ -36,19 +36,21 @@ header p{margin:0;color:var(--soft);overflow-wrap:anywhere}
 .badge{display:inline-block;padding:1px 9px;border-radius:10px;background:var(--s1);
 color:var(--card);font-size:13px;font-weight:600;vertical-align:1px}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(138px,1fr));gap:12px;margin:0}
-.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px 14px}
+.tile{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:12px}
 .tile.main{border-left:4px solid var(--accent);grid-column:span 2}
 .tile.main .value{font-size:30px;color:var(--accent)}
 dt{color:var(--soft);font-size:13px}
 dd{margin:0}
-.value{display:block;font-size:21px;line-height:1.3;font-weight:650;white-space:nowrap;
-font-variant-numeric:tabular-nums}
+.value{display:block;font-size:20px;letter-spacing:-.01em;line-height:1.3;font-weight:650;
+white-space:nowrap;font-variant-numeric:tabular-nums}
 .note{display:block;color:var(--soft);font-size:12.5px;line-height:1.35}
 figure{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 16px;
 padding:16px 18px 12px;min-width:0}
 figcaption{color:var(--soft);font-size:13px;margin-top:6px}
 .plot{overflow-x:auto}
 .plot svg{display:block;width:100%;height:auto}
+.plot svg:not(.wide){max-width:560px}
+.plot svg+svg{margin-top:10px}
 .row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:16px}
 .row figure{margin-bottom:16px}
 .scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px}
@@ -82,8 +84,11 @@ svg .bubble{fill:var(--heat);fill-opacity:.82}
 svg .on{fill:var(--card)}
 svg .hole{fill:var(--card);stroke-width:1.8}
 svg .hit:hover{fill:var(--ink);fill-opacity:.25}
-@media (max-width:700px){main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
-@media print{body{font-size:11pt}main{max-width:none;padding:0}
+@media (max-width:700px){.plot svg:not(.wide){max-width:380px}
+main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
+@page{margin:12mm}
+@media print{body{zoom:.72}main{max-width:none;padding:0}
+.tiles{grid-template-columns:repeat(auto-fit,minmax(110px,1fr))}
 figure,.tile,tr{break-inside:avoid}h2{break-after:avoid}.scroll,.plot{overflow:visible}
 pre{white-space:pre-wrap}}
 )css";

@@ -115,6 +115,7 @@ std::string bubble_matrix(const Matrix& matrix);
 struct HeatRange {
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
+  double power = 1;  // strength = share of the range to this power; 0.5 brings out small counts
 };
 std::string heat_map(const Matrix& matrix, HeatRange range = {});
 

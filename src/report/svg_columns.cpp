@@ -82,16 +82,17 @@ void range_of(const Matrix& matrix, double& low, double& high) {
   if (!std::isfinite(high)) high = most;
 }
 
-void draw_heat_scale(Canvas& canvas, const Matrix& matrix, double low, double high) {
-  const double right = matrix.width - 4 - text_width(value_text(matrix.quantity, high)) - 8;
+std::string strength(double part) { return fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * part); }
+
+void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& range) {
+  const double right = matrix.width - 4 - text_width(value_text(matrix.quantity, range.high)) - 8;
   constexpr int kSteps = 24;
   for (int i = 0; i < kSteps; ++i) {
     const double x = right - 192 + i * 8.0;
-    canvas.rect({x, 2, x + 8.2, 14}, "cell",
-                fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * i / (kSteps - 1)));
+    canvas.rect({x, 2, x + 8.2, 14}, "cell", strength(std::pow(i / (kSteps - 1.0), range.power)));
   }
-  canvas.text(right - 200, 12, Anchor::kEnd, value_text(matrix.quantity, low), "soft");
-  canvas.text(right + 8, 12, Anchor::kStart, value_text(matrix.quantity, high), "soft");
+  canvas.text(right - 200, 12, Anchor::kEnd, value_text(matrix.quantity, range.low), "soft");
+  canvas.text(right + 8, 12, Anchor::kStart, value_text(matrix.quantity, range.high), "soft");
 }
 
 // Inside a cell only digits fit; the scale and the tooltip carry the unit.
@@ -172,23 +173,21 @@ std::string bubble_matrix(const Matrix& matrix) {
 
 std::string heat_map(const Matrix& matrix, HeatRange range) {
   if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
-  double low = range.low, high = range.high;
-  range_of(matrix, low, high);
-  const double length = high > low ? high - low : 1;
+  range_of(matrix, range.low, range.high);
+  const double length = range.high > range.low ? range.high - range.low : 1;
   Canvas canvas(matrix.width, 0);
   const auto grid = plan_grid(matrix, 34, 34);
-  draw_heat_scale(canvas, matrix, low, high);
+  draw_heat_scale(canvas, matrix, range);
   const bool readable = grid.step_x >= 30 && grid.step_y >= 16;
   const double gap = std::min(grid.step_x, grid.step_y) > 8 ? 0.75 : 0;
   for (size_t row = 0; row < matrix.rows.size(); ++row) {
     for (size_t column = 0; column < matrix.columns.size(); ++column) {
       const double value = cell_value(matrix, row, column);
       if (!std::isfinite(value)) continue;
-      const double part = std::clamp((value - low) / length, 0.0, 1.0);
+      const double part = std::pow(std::clamp((value - range.low) / length, 0.0, 1.0), range.power);
       const double x = grid.x(column), y = grid.y(row);
       const double half_x = grid.step_x / 2 - gap, half_y = grid.step_y / 2 - gap;
-      canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell",
-                  fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * part),
+      canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell", strength(part),
                   cell_tooltip(matrix, row, column));
       if (readable)
         canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value),

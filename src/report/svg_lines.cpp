@@ -151,7 +151,7 @@ std::string line_chart(const LineChart& chart) {
                   static_cast<int>((box.bottom - box.top) / 52));
   box.left = tick_margin(y);
   const AxisMap x(chart.x, xs.low, xs.high, box.left, box.right,
-                  static_cast<int>((box.right - box.left) / 70));
+                  static_cast<int>((box.right - box.left) / 62));
 
   draw_y_axis(canvas, y, box);
   draw_x_axis(canvas, x, box);

@@ -194,7 +194,7 @@ TEST(HeatMap, StrengthRunsFromLowToHigh) {
   matrix.values = {{0, 0.5}, {1, kNan}};
   const auto text = heat_map(matrix);
   expect_sound(text);
-  EXPECT_THAT(text, HasSubstr("<title>b, r: 0.5</title>"));
+  EXPECT_THAT(text, HasSubstr("<title>b, r: 0.500</title>"));
   EXPECT_THAT(text, HasSubstr("fill-opacity:0.52\"><title>b, r"));
   EXPECT_THAT(text, HasSubstr("fill-opacity:1.00\"><title>a, s"));
   EXPECT_EQ(count_of(text, "<title>"), 3u);
