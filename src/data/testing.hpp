@@ -8,6 +8,7 @@
 #include <string>
 
 #include "data/find.hpp"
+#include "data/options.hpp"
 
 #ifndef TESSERA_TEST_DATA
 // Beside the source tree: <root>/../shared/data.
@@ -20,6 +21,20 @@ namespace tessera {
 inline std::string test_data_dir() {
   if (const char* dir = std::getenv("TESSERA_DATA")) return dir;
   return std::filesystem::path(TESSERA_TEST_DATA).string();
+}
+
+/// An empty directory of the test's own.
+inline std::string fresh_dir(const std::string& name) {
+  const auto dir = std::filesystem::path(testing::TempDir()) / ("tessera-data-" + name);
+  std::filesystem::remove_all(dir);
+  std::filesystem::create_directories(dir);
+  return dir.string();
+}
+
+inline DataOptions natural(const std::string& set, const std::string& dir) {
+  DataOptions options;
+  options.set = set, options.partition = "natural", options.data_dir = dir;
+  return options;
 }
 
 }  // namespace tessera

@@ -1,0 +1,180 @@
+#include "data/air.hpp"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <set>
+
+#include "data/sources.hpp"
+#include "data/testing.hpp"
+#include "io/file.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// 30 hours from 2013-03-01; PM2.5 is 10 h, missing at 5, 6 (filled) and at 12…18 (too long).
+std::string air_csv() {
+  std::string text =
+      "\"No\",\"year\",\"month\",\"day\",\"hour\",\"PM2.5\",\"PM10\",\"SO2\",\"NO2\",\"CO\",\"O3\","
+      "\"TEMP\",\"PRES\",\"DEWP\",\"RAIN\",\"wd\",\"WSPM\",\"station\"\r\n";
+  for (int h = 0; h < 30; ++h) {
+    const bool missing = h == 5 || h == 6 || (h >= 12 && h <= 18);
+    text += fmt::format("{},2013,3,{},{},{},7,1,1,1,1,{},1000,1,0,{},{},\"A\"\r\n", h + 1,
+                        1 + h / 24, h % 24, missing ? "NA" : std::to_string(10 * h), h,
+                        h == 8   ? "NA"
+                        : h == 9 ? "\"WSW\""
+                                 : "\"NNE\"",
+                        h == 2 ? 0.1 : 2.0);
+  }
+  return text;
+}
+
+TEST(Air, GapsUpToSixHoursAreFilledWithAStraightLine) {
+  const double na = std::nan("");
+  std::vector<double> v{na, 1, na, na, 7, na, na, na, na, na, na, na, 0, na};
+  std::vector<bool> filled(v.size());
+  fill_gaps(v, filled);
+  EXPECT_TRUE(std::isnan(v[0]) && std::isnan(v[13]));  // no neighbour on one side
+  EXPECT_EQ(v[2], 3.0);
+  EXPECT_EQ(v[3], 5.0);
+  EXPECT_TRUE(filled[2] && filled[3] && !filled[4]);
+  for (size_t i = 5; i < 12; ++i) EXPECT_TRUE(std::isnan(v[i])) << "seven hours are too long";
+}
+
+TEST(Air, LevelsAreTheDailyBreakpoints) {
+  for (const auto& [pm, level] : std::vector<std::pair<double, int>>{
+           {2, 0}, {35, 0}, {35.1, 1}, {75, 1}, {76, 2}, {115, 2}, {150, 3}, {150.5, 4}, {999, 4}})
+    EXPECT_EQ(air_level(pm), level) << pm;
+}
+
+TEST(Air, WindowsAvoidLongGapsAndUnmeasuredLabels) {
+  const auto csv = parse_csv(bytes_of(air_csv()), "a.csv");
+  ASSERT_TRUE(csv.ok()) << csv.status();
+  const auto series = read_air(*csv, air_places("air-bj").front(), "a.csv");
+  ASSERT_TRUE(series.ok()) << series.status();
+  EXPECT_EQ(series->hours[5][5], 50.0f);
+  EXPECT_EQ(series->hours[5][21], 1.0f);
+  EXPECT_EQ(series->levels[5], -1);
+  EXPECT_EQ(series->hours[7][11], 1.0f);  // NNE is of the north-east quarter
+  EXPECT_EQ(series->hours[8][11], 1.0f);  // missing: the last known one
+  EXPECT_EQ(series->hours[8][21], 1.0f);
+  EXPECT_EQ(series->hours[9][14], 1.0f);          // WSW is of the south-west quarter
+  EXPECT_EQ(series->hours[2][15], 1.0f);          // 0.1 m/s is calm
+  EXPECT_NEAR(series->hours[6][16], 1.0f, 1e-6);  // sine of six o'clock
+  EXPECT_NEAR(series->hours[0][18], std::sin(std::numbers::pi / 3), 1e-6);  // March
+  EXPECT_EQ(series->hours[0][20], 0.0f);
+  EXPECT_THAT(air_windows(*series, 3, 1),
+              ElementsAre(0, 1, 4, 5, 6, 7, 8, 19, 20, 21, 22, 23, 24, 25, 26));
+  EXPECT_THAT(air_windows(*series, 3, 6), ElementsAre(0, 6, 24));
+}
+
+TEST(Air, FederationIsStandardisedByTrainingHoursAndSplitByTime) {
+  const auto dir = fresh_dir("air");
+  const auto path = dir + "/PRSA_Data_Aotizhongxin_20130301-20170228.csv";
+  ASSERT_TRUE(write_file_atomic(path, bytes_of(air_csv())).ok());
+  auto options = natural("air-bj", dir);
+  options.clients = 1, options.window = 3;
+  const auto fed = load_federation(options, 1);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_THAT(fed->sample_shape, ElementsAre(3, 22));
+  EXPECT_TRUE(fed->multi_label_loss);
+  const auto& client = fed->clients.front();
+  EXPECT_EQ(client.name, "Aotizhongxin");
+  auto train = client.train;
+  std::sort(train.begin(), train.end());
+  EXPECT_THAT(train, ElementsAre(0, 1, 4, 5, 6, 7, 8, 19, 20, 21));
+  EXPECT_THAT(client.val, ElementsAre(22, 23));
+  EXPECT_THAT(client.test, ElementsAre(24, 25, 26));
+  // Training windows cover hours 0…10 and 19…23: mean of 10 h is 100, variance 100 · 62.5.
+  const auto test = client.range(Part::kTest, 0, 3);
+  EXPECT_NEAR(test.x[0][1][5].item<double>(), (250 - 100) / std::sqrt(6250.0), 1e-5);
+  EXPECT_EQ(test.x[0][0][6].item<double>(), 0.0);  // PM10 never changes
+  EXPECT_EQ(test.y[0].item<int64_t>(), 4);         // 270 in hour 27
+  const auto first = client.pool->x[0];            // hours 0, 1, 2
+  EXPECT_NEAR(first[2][0].item<double>(), (2 - 10.0) / std::sqrt(62.5), 1e-5);
+  EXPECT_EQ(client.pool->y[0].item<int64_t>(), 0);  // 30 in hour 3
+  EXPECT_EQ(client.pool->y[4].item<int64_t>(), 1);  // 70 in hour 7
+
+  options.station_id = true, options.windows = 12, options.samples = 5;
+  const auto more = load_federation(options, 1);
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_THAT(more->sample_shape, ElementsAre(3, 23));
+  EXPECT_EQ(more->clients[0].train_size(), 5);  // of 8
+  EXPECT_THAT(more->clients[0].val, ElementsAre(20));
+  EXPECT_THAT(more->clients[0].test, ElementsAre(21, 22, 23));
+}
+
+TEST(Air, RefusesASkippedHourAndSaysWhere) {
+  auto text = air_csv();
+  text.erase(text.find("\r\n10,"), text.find("\r\n11,") - text.find("\r\n10,"));
+  const auto csv = parse_csv(bytes_of(text), "a.csv");
+  const auto series = read_air(*csv, air_places("air-bj").front(), "a.csv");
+  ASSERT_FALSE(series.ok());
+  EXPECT_THAT(message(series.status()), HasSubstr("a.csv, data row 10"));
+}
+
+TEST(Air, SitesOfTheStandInFederations) {
+  EXPECT_EQ(air_places("air-bj").size(), 12u);
+  EXPECT_EQ(air_places("air-5c").size(), 15u);
+  const auto a = air_places("air-a"), b = air_places("air-b");
+  EXPECT_EQ(a.size(), 25u);
+  EXPECT_EQ(b.size(), 13u);
+  std::set<std::string> names;
+  for (const auto& place : a) names.insert(place.name);
+  EXPECT_EQ(names.size(), 25u);
+  EXPECT_FALSE(names.contains("Beijing Dongsi"));
+}
+
+TEST(Air, RealBeijingDataAreComplete) {
+  TESSERA_NEED_SET("air-bj");
+  auto options = natural("air-bj", test_data_dir());
+  options.stride = 6, options.newcomers = 2, options.balanced = true;
+  const auto fed = load_federation(options, 1);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  int64_t hours = 0;
+  std::set<int64_t> sizes;
+  for (const auto* group : {&fed->clients, &fed->newcomers})
+    for (const auto& client : *group) {
+      hours += client.pool->x.size(0) + options.window;
+      sizes.insert(client.train_size() + client.size(Part::kVal) + client.size(Part::kTest));
+      EXPECT_LE(client.pool->x.abs().max().item<float>(), 5.0f);
+    }
+  EXPECT_EQ(hours, 420768);
+  EXPECT_EQ(sizes.size(), 1u);  // balanced
+  const auto& client = fed->clients.front();
+  EXPECT_LT(client.pool->x.storage().nbytes(), 4u << 20);  // windows share their hours
+}
+
+TEST(Air, RealSiteHasTheDocumentedGapsAndMean) {
+  TESSERA_NEED_SET("air-5c");
+  const auto dir = find_set("air-5c", test_data_dir());
+  const auto path = find_unpacked(*dir, "GuangzhouPM20100101_20151231.csv");
+  const auto csv = parse_csv(*read_unpacked(*path), *path);
+  ASSERT_TRUE(csv.ok()) << csv.status();
+  EXPECT_EQ(csv->rows(), 52584u);
+  const auto places = air_places("air-5c");
+  const auto place = std::find_if(places.begin(), places.end(),
+                                  [](auto& p) { return p.name == "Guangzhou US Post"; });
+  const auto series = read_air(*csv, *place, *path);
+  ASSERT_TRUE(series.ok()) << series.status();
+  double sum = 0;
+  int64_t measured = 0;
+  float driest = 0;
+  for (size_t h = 0; h < series->hours.size(); ++h) {
+    if (series->levels[h] >= 0) sum += series->hours[h][5], ++measured;
+    if (series->usable[h]) driest = std::min(driest, series->hours[h][2]);
+  }
+  EXPECT_EQ(measured, 32352);
+  EXPECT_NEAR(sum / double(measured), 50.8, 0.05);
+  EXPECT_GT(driest, -60.0f);  // -9999 was read as missing
+}
+
+}  // namespace
+}  // namespace tessera
