@@ -8,7 +8,6 @@ namespace tessera {
 namespace {
 
 constexpr double kMomentum = 0.1;
-constexpr double kEpsilon = 1e-5;
 
 }  // namespace
 
@@ -26,7 +25,7 @@ Tensor BatchNorms::apply(const Tensor& x, const Tensor& weight, const Tensor& bi
   const Tensor& variance = running_.at(next_ + 1);
   next_ += 2;
   const bool batch = train_ && x.numel() > x.size(1);
-  return at::batch_norm(x, weight, bias, mean, variance, batch, kMomentum, kEpsilon, false);
+  return at::batch_norm(x, weight, bias, mean, variance, batch, kMomentum, kNormEpsilon, false);
 }
 
 Tensor BatchNorms::buffers() const {

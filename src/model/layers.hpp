@@ -8,6 +8,8 @@
 
 namespace tessera {
 
+constexpr double kNormEpsilon = 1e-5;  // added to variances
+
 /// The batch norms of one pass, applied in the order of their buffers (mean and variance in turn).
 /// Training normalises by the batch (biased variance) and moves the running values by 0.1 towards
 /// it (unbiased variance); evaluation uses the running ones. A batch with one value per channel has

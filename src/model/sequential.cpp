@@ -7,6 +7,7 @@
 
 #include "base/key.hpp"
 #include "model/fast/fast_net.hpp"
+#include "model/fast/fold.hpp"
 #include "model/layers.hpp"
 
 namespace tessera {
@@ -81,7 +82,8 @@ Sequential::Sequential(SequentialSpec spec, Init init) : spec_(std::move(spec)) 
   fills_ = std::move(list.fills);
   buffer_fills_ = std::move(list.buffer_fills);
   fast_gradient_ = FastNet::supports(spec_, false);
-  if (FastNet::supports(spec_, true)) fast_ = std::make_unique<FastNet>(spec_);
+  const auto plain = fast::without_norms(spec_);
+  if (FastNet::supports(plain, true)) fast_ = std::make_unique<FastNet>(plain);
 }
 
 Sequential::~Sequential() = default;
@@ -135,7 +137,8 @@ bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor
 
 Tensor Sequential::predict(const Weights& at, const Tensor& x) const {
   if (!fast_ || at.w.scalar_type() != at::kFloat) return Model::predict(at, x);
-  const Tensor w = at.w.contiguous();
+  const bool norms = buffers_.numel() > 0;
+  const Tensor w = norms ? fast::folded(spec_, layout_, buffers_, at) : at.w.contiguous();
   Tensor logits = at::empty({x.size(0), fast_->classes()}, at::kFloat);
   fast_->predict(w.data_ptr<float>(), x.to(at::kFloat), logits.data_ptr<float>());
   return logits;

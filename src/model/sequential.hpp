@@ -58,8 +58,8 @@ class Sequential final : public Model {
 
  private:
   SequentialSpec spec_;
-  std::unique_ptr<FastNet> fast_;  // empty where the network is not one of its kind
-  bool fast_gradient_ = false;     // not with dropout, which has to draw
+  std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
+  bool fast_gradient_ = false;     // not with batch norm or dropout
   Layout layout_, buffers_;
   std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };

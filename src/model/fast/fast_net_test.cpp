@@ -227,6 +227,17 @@ TEST(FastNet, ModelsUseItWhereItIsRight) {
   EXPECT_EQ(alex->predict(at, x.slice(0, 0, 0)).sizes(), (std::vector<int64_t>{0, 10}));
 }
 
+TEST(FastNet, BatchNormFoldsIntoTheLayerBefore) {
+  const Shape shape{{3, 32, 32}, 10};
+  const auto model = made("lenet16-bn", shape);
+  // Weights, running means and variances all away from 0 and 1; some scales negative.
+  const Weights at{testing::normal({model->layout().numel()}, 41).to(at::kFloat) * 0.3,
+                   testing::normal({model->buffers().numel()}, 42).to(at::kFloat).abs() + 0.5};
+  const Tensor x = batch(shape, 70, 43).to(at::kFloat);
+  const Tensor want = model->forward({at.w.to(at::kDouble), at.b.to(at::kDouble)}, x, {}).logits;
+  EXPECT_LT(distance(model->predict(at, x), want), 1e-5);
+}
+
 TEST(FastNet, RefusesWhatItCannotDo) {
   SequentialSpec spec{
       {4},
