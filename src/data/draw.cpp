@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kTerminalRows = 40, kNameColumns = 24;
-constexpr size_t kSvgClients = 120, kSvgClasses = 100;
+constexpr size_t kSvgClients = 120, kSvgClasses = 100, kSvgName = 20;
 constexpr std::array kBlocks{"·", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
 
 struct Row {
@@ -138,7 +138,8 @@ constexpr std::string_view kSvgStyle =
 struct Frame {
   double left, top, step, row;  // pixels: of a client along, of a class up
   size_t clients, classes;
-  int64_t most;  // samples of the largest bubble
+  int64_t most;   // samples of the largest bubble
+  double labels;  // height of the clients' names below the plot
 
   double x(size_t client) const { return left + (static_cast<double>(client) + 0.5) * step; }
   double y(size_t c) const { return top + (static_cast<double>(classes - c) - 0.5) * row; }
@@ -167,7 +168,7 @@ std::string axes(const Federation& federation, const std::vector<Row>& rows, con
     out += fmt::format(
         "<text class=\"s\" text-anchor=\"end\" transform=\"translate({:.1f} {:.1f}) "
         "rotate(-60)\">{}</text>\n",
-        frame.x(k) + 4, frame.bottom() + 12, escaped(shortened(rows[k].name, 14)));
+        frame.x(k) + 4, frame.bottom() + 12, escaped(shortened(rows[k].name, kSvgName)));
   return out;
 }
 
@@ -190,7 +191,7 @@ std::string bubbles(const Federation& federation, const std::vector<Row>& rows,
 
 std::string legend(const Federation& federation, const Frame& frame) {
   double x = frame.left + 10;
-  const double y = frame.bottom() + 104;
+  const double y = frame.bottom() + frame.labels + 46;
   std::string out;
   const auto label = [&](const std::string& text) {
     out += fmt::format("<text class=\"s\" x=\"{:.1f}\" y=\"{:.1f}\">{}</text>\n", x, y + 4, text);
@@ -214,13 +215,20 @@ std::string legend(const Federation& federation, const Frame& frame) {
 std::string draw_svg(const Federation& federation) {
   const auto rows = rows_of(federation);
   const auto classes = static_cast<size_t>(federation.classes);
-  Frame frame{118, 44, 0, 0, std::min(rows.size(), kSvgClients), std::min(classes, kSvgClasses), 1};
+  Frame frame{118, 44, 0, 0, std::min(rows.size(), kSvgClients), std::min(classes, kSvgClasses),
+              1,   0};
   frame.step = frame.clients > 60 ? 10 : frame.clients > 30 ? 16 : 26;
   frame.row = frame.classes > 40 ? 10 : 26;
+  for (size_t k = 0; k < frame.clients; ++k) {
+    // Turned by 60 degrees, a character of about 6.5 pixels is 5.7 high.
+    const auto name = static_cast<double>(std::min(kSvgName, columns(rows[k].name)));
+    frame.labels = std::max(frame.labels, 16 + 5.7 * name);
+  }
   for (size_t k = 0; k < frame.clients; ++k)
     for (size_t c = 0; c < frame.classes; ++c) frame.most = std::max(frame.most, rows[k].train[c]);
 
-  const double width = std::max(420.0, frame.right() + 24), height = frame.bottom() + 130;
+  const double width = std::max(420.0, frame.right() + 24),
+               height = frame.bottom() + frame.labels + 70;
   std::string more;
   if (rows.size() > frame.clients) more = fmt::format(", the first {} shown", frame.clients);
   if (classes > frame.classes) more += fmt::format(", the first {} classes", frame.classes);
@@ -236,7 +244,7 @@ std::string draw_svg(const Federation& federation) {
          axes(federation, rows, frame) + bubbles(federation, rows, frame) +
          fmt::format(
              "<text class=\"t\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">client</text>\n",
-             (frame.left + frame.right()) / 2, frame.bottom() + 80) +
+             (frame.left + frame.right()) / 2, frame.bottom() + frame.labels + 20) +
          fmt::format(
              "<text class=\"t\" text-anchor=\"middle\" transform=\"translate(16 {:.1f}) "
              "rotate(-90)\">class</text>\n",

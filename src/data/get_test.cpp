@@ -1,5 +1,6 @@
 #include "data/get.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,6 +44,38 @@ TEST(Get, TakesASetFromANestedZipAndTheLoaderFindsIt) {
   EXPECT_EQ(images->labels.test.size(), 2u);
   EXPECT_FALSE(fs::exists(target + "/cifar-100.getting"));
   EXPECT_FALSE(fs::exists(dir + "/test.bin"));  // a member's path is never followed
+}
+
+// A ustar archive: a header block and padded data for each file, then two empty blocks.
+Bytes tar_of(const std::vector<std::pair<std::string, Bytes>>& files) {
+  Bytes out;
+  for (const auto& [name, data] : files) {
+    std::string header(512, '\0');
+    header.replace(0, name.size(), name);
+    header.replace(100, 7, "0000644");
+    header.replace(124, 11, fmt::format("{:011o}", data.size()));
+    header.replace(148, 8, "        ");
+    header[156] = '0';
+    header.replace(257, 8, std::string("ustar\00000", 8));
+    unsigned sum = 0;
+    for (const char c : header) sum += static_cast<unsigned char>(c);
+    header.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+    out.insert(out.end(), header.begin(), header.end());
+    out.insert(out.end(), data.begin(), data.end());
+    out.resize((out.size() + 511) / 512 * 512);
+  }
+  out.resize(out.size() + 1024);
+  return out;
+}
+
+TEST(Get, TakesASetFromATarArchive) {
+  const auto dir = fresh_dir("get-tar");
+  const auto archive = tar_of(
+      {{"cifar-100-binary/train.bin", cifar100(3)}, {"cifar-100-binary/test.bin", cifar100(2)}});
+  ASSERT_TRUE(write_file_atomic(dir + "/cifar-100-binary.tar", archive).ok());
+  const auto got = get_dataset("cifar100", dir, dir + "/cifar-100-binary.tar", {});
+  ASSERT_TRUE(got.ok()) << got;
+  EXPECT_EQ(*read_file(dir + "/cifar-100/train.bin"), cifar100(3));
 }
 
 TEST(Get, FetchesAUrlWithProgress) {

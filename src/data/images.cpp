@@ -87,6 +87,12 @@ Result<ImageSet> load_cifar10(const std::string& dir) {
   TESSERA_ASSIGN(const auto test, find_unpacked(dir, "test_batch.bin"));
   paths.push_back(test);
   TESSERA_ASSIGN(auto out, load_records(paths, CifarLabels::kOne, 10));
+  if (std::any_of(paths.begin(), paths.end(), [](const auto& p) { return p.ends_with(".xz"); }))
+    out.notes.push_back(
+        fmt::format("cifar10: unpacking takes most of the loading; `tessera data get cifar10 "
+                    "--from {}` does it "
+                    "once",
+                    dir));
   if (present.size() < 5)
     out.notes.push_back(
         fmt::format("cifar10: only training batches {} of 5 are there", join(present, ", ")));
