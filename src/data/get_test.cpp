@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "data/images.hpp"
@@ -50,16 +51,15 @@ TEST(Get, TakesASetFromANestedZipAndTheLoaderFindsIt) {
 Bytes tar_of(const std::vector<std::pair<std::string, Bytes>>& files) {
   Bytes out;
   for (const auto& [name, data] : files) {
-    std::string header(512, '\0');
-    header.replace(0, name.size(), name);
-    header.replace(100, 7, "0000644");
-    header.replace(124, 11, fmt::format("{:011o}", data.size()));
-    header.replace(148, 8, "        ");
-    header[156] = '0';
-    header.replace(257, 8, std::string("ustar\00000", 8));
+    std::array<char, 512> header{};
+    const auto put = [&](size_t at, const std::string& text) {
+      std::copy(text.begin(), text.end(), header.begin() + static_cast<std::ptrdiff_t>(at));
+    };
+    put(0, name), put(100, "0000644"), put(124, fmt::format("{:011o}", data.size()));
+    put(148, "        0"), put(257, "ustar"), put(263, "00");
     unsigned sum = 0;
     for (const char c : header) sum += static_cast<unsigned char>(c);
-    header.replace(148, 7, fmt::format("{:06o}", sum) + '\0');
+    put(148, fmt::format("{:06o}", sum)), header[154] = '\0';
     out.insert(out.end(), header.begin(), header.end());
     out.insert(out.end(), data.begin(), data.end());
     out.resize((out.size() + 511) / 512 * 512);
