@@ -111,7 +111,10 @@ std::string Table::text() const {
 }
 
 std::string Table::markdown() const {
-  const auto line = [](const std::vector<std::string>& row) {
+  const auto line = [](std::vector<std::string> row) {
+    for (auto& cell : row)  // a bar inside a cell would begin a new one
+      for (size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2)
+        cell.insert(at, 1, '\\');
     return "| " + join(row, " | ") + " |\n";
   };
   std::string out = line(header_) + "|";
@@ -125,7 +128,7 @@ std::string Table::csv() const {
   const auto line = [](const std::vector<std::string>& row) {
     std::vector<std::string> cells;
     for (const auto& cell : row) {
-      if (cell.find_first_of(",\"\n") == std::string::npos) {
+      if (cell.find_first_of(",\"\r\n") == std::string::npos) {
         cells.push_back(cell);
         continue;
       }

@@ -1,0 +1,124 @@
+#include "base/text.hpp"
+
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+const std::vector<std::string> kKnown{"epochs", "batch", "lr", "lr_decay", "momentum"};
+
+TEST(Text, NearestForgivesOneTypo) {
+  EXPECT_EQ(nearest("epoch", kKnown), "epochs");    // left out
+  EXPECT_EQ(nearest("epochss", kKnown), "epochs");  // doubled
+  EXPECT_EQ(nearest("epocks", kKnown), "epochs");   // another letter
+  EXPECT_EQ(nearest("eopchs", kKnown), "epochs");   // two swapped
+  EXPECT_EQ(nearest("EPOCHS", kKnown), "epochs");   // capitals
+  EXPECT_EQ(nearest("lr-decay", kKnown), "lr_decay");
+}
+
+TEST(Text, ASwapOfNeighboursCountsOnce) {
+  // Two letters may hide one mistake: a swap fits, two replacements do not.
+  EXPECT_EQ(nearest("rl", {"lr"}), "lr");
+  EXPECT_EQ(nearest("xy", {"lr"}), "");
+}
+
+TEST(Text, NearestTakesTheCloserAndTheEarlierOfEquals) {
+  EXPECT_EQ(nearest("fedprx", {"fedper", "fedprox"}), "fedprox");
+  EXPECT_EQ(nearest("cat", {"bat", "hat"}), "bat");
+}
+
+TEST(Text, NothingIsSuggestedForSomethingElse) {
+  EXPECT_EQ(nearest("temperature", kKnown), "");
+  EXPECT_EQ(nearest("", kKnown), "");
+  EXPECT_EQ(nearest("epochs", {}), "");
+}
+
+TEST(Text, SuggestionNamesTheNearestOrAll) {
+  EXPECT_EQ(suggestion("bacth", kKnown), " (did you mean 'batch'?)");
+  EXPECT_EQ(suggestion("zzzzzz", {"a", "b"}), " (known: a, b)");
+  EXPECT_EQ(suggestion("zzzzzz", {}), "");
+}
+
+TEST(Text, BytesKeepThreeDigitsAndRoundIntoTheNextUnit) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(999), "999 B");
+  EXPECT_EQ(human_bytes(999.5), "1.00 kB");
+  EXPECT_EQ(human_bytes(1000), "1.00 kB");
+  EXPECT_EQ(human_bytes(1234), "1.23 kB");
+  EXPECT_EQ(human_bytes(9994), "9.99 kB");
+  EXPECT_EQ(human_bytes(9996), "10.0 kB");
+  EXPECT_EQ(human_bytes(99940), "99.9 kB");
+  EXPECT_EQ(human_bytes(99960), "100 kB");
+  EXPECT_EQ(human_bytes(999499), "999 kB");
+  EXPECT_EQ(human_bytes(999500), "1.00 MB");
+  EXPECT_EQ(human_bytes(2.5e9), "2.50 GB");
+  EXPECT_EQ(human_bytes(7e12), "7.00 TB");
+  EXPECT_EQ(human_bytes(1.5e16), "15000 TB");
+}
+
+TEST(Text, SecondsChangeTheirUnitWhereTheyRoundIntoIt) {
+  EXPECT_EQ(human_seconds(0), "0 ms");
+  EXPECT_EQ(human_seconds(0.0124), "12 ms");
+  EXPECT_EQ(human_seconds(0.9994), "999 ms");
+  EXPECT_EQ(human_seconds(0.9995), "1.0 s");
+  EXPECT_EQ(human_seconds(9.94), "9.9 s");
+  EXPECT_EQ(human_seconds(9.96), "10 s");
+  EXPECT_EQ(human_seconds(59.4), "59 s");
+  EXPECT_EQ(human_seconds(59.6), "1 min 00 s");
+  EXPECT_EQ(human_seconds(200), "3 min 20 s");
+  EXPECT_EQ(human_seconds(3599.4), "59 min 59 s");
+  EXPECT_EQ(human_seconds(3599.6), "1 h 00 min");
+  EXPECT_EQ(human_seconds(7500), "2 h 05 min");
+  EXPECT_EQ(human_seconds(90000), "25 h 00 min");
+}
+
+TEST(Text, JoinAndLower) {
+  EXPECT_EQ(join({}, ", "), "");
+  EXPECT_EQ(join({"a"}, ", "), "a");
+  EXPECT_EQ(join({"a", "b", "c"}, "-"), "a-b-c");
+  EXPECT_EQ(lower("FedAvg-É"), "fedavg-É");  // bytes beyond ASCII stay
+}
+
+TEST(Text, TableAlignsByDisplayedWidth) {
+  Table table({"méthode", "n"});
+  table.row({"α", "7"});
+  table.row({"fedavg ±", "123"});
+  EXPECT_EQ(table.text(),
+            "méthode     n\n"
+            "─────────────\n"
+            "α           7\n"
+            "fedavg ±  123\n");
+}
+
+TEST(Text, TableWithoutRowsIsItsHeading) {
+  EXPECT_EQ(Table({"a", "bc"}).text(), "a  bc\n─────\n");
+  EXPECT_EQ(Table({"a", "bc"}).csv(), "a,bc\n");
+}
+
+TEST(Text, NegativeNumbersStandToTheRightAndADashDoesNot) {
+  Table table({"delta"});
+  table.row({"-1"});
+  table.row({"-"});
+  EXPECT_EQ(table.text(), "delta\n─────\n   -1\n-\n");
+}
+
+TEST(Text, CsvQuotesWhatNeedsIt) {
+  Table table({"name", "says"});
+  table.row({"a,b", "he said \"no\""});
+  table.row({"two\nlines", "carriage\rreturn"});
+  table.row({"plain", "0.5"});
+  EXPECT_EQ(table.csv(),
+            "name,says\n"
+            "\"a,b\",\"he said \"\"no\"\"\"\n"
+            "\"two\nlines\",\"carriage\rreturn\"\n"
+            "plain,0.5\n");
+}
+
+TEST(Text, MarkdownKeepsACellInItsColumn) {
+  Table table({"a", "b"});
+  table.row({"x|y", "1"});
+  EXPECT_EQ(table.markdown(), "| a | b |\n|---|---|\n| x\\|y | 1 |\n");
+}
+
+}  // namespace
+}  // namespace tessera
