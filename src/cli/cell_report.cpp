@@ -1,0 +1,66 @@
+#include "cli/cell_report.hpp"
+
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "io/file.hpp"
+#include "report/compare_report.hpp"
+#include "report/history_reader.hpp"
+#include "report/run_report.hpp"
+#include "run/run.hpp"
+
+namespace tessera {
+
+Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& args,
+                                const std::string& out, const std::string& label) {
+  LiveLine view(args.quiet);
+  RunRequest request{.out = out,
+                     .threads = args.threads,
+                     .resume = args.resume,
+                     .force = args.force,
+                     .through_wire = args.through_wire,
+                     .on_progress =
+                         [&](const Progress& progress) {
+                           view.update([=](int width) {
+                             return width > 0 ? progress_bar(label, progress, width)
+                                              : progress_line(label, progress);
+                           });
+                         },
+                     .on_note = [&](const std::string& text) { view.note(label + "  " + text); },
+                     .stop = args.stop};
+  auto summary = run_experiment(experiment, request);
+  view.finish();
+  TESSERA_RETURN_IF_ERROR(summary.status());
+  TESSERA_RETURN_IF_ERROR(write_run_report(out));
+  return summary;
+}
+
+Status write_run_report(const std::string& dir) {
+  TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
+  TESSERA_ASSIGN(const auto page, run_report(history));
+  return write_text(dir + "/report.html", page);
+}
+
+Status write_comparison_report(const std::string& dir, const nlohmann::json& table) {
+  if (!table.is_array())
+    return fail(Error::kInvalid, "{}/table.json: an array of rows is expected", dir);
+  std::vector<RunHistory> runs;
+  for (const auto& row : table) {
+    if (!row.is_object() || !row.value("method", nlohmann::json()).is_string() ||
+        !row.value("runs", nlohmann::json()).is_array())
+      return fail(Error::kInvalid, "{}/table.json: a row lacks 'method' or 'runs'", dir);
+    for (const auto& name : row["runs"]) {
+      if (!name.is_string())
+        return fail(Error::kInvalid, "{}/table.json: 'runs' must hold names", dir);
+      TESSERA_ASSIGN(auto run, read_history(fmt::format("{}/{}/history.sqlite", dir,
+                                                        name.get<std::string>())));
+      run.label = row["method"].get<std::string>();
+      if (run.label.ends_with(" (post)")) run.meta.headline = "post";
+      runs.push_back(std::move(run));
+    }
+  }
+  const auto title = runs.empty() ? dir : runs.front().meta.name;
+  TESSERA_ASSIGN(const auto page, compare_report(title, runs, table));
+  return write_text(dir + "/report.html", page);
+}
+
+}  // namespace tessera

@@ -1,0 +1,24 @@
+// One run with its page: what `run` does once and `compare` for every cell.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/commands.hpp"
+#include "report/history.hpp"
+
+namespace tessera {
+
+/// Runs (or reads, or resumes, as the flags say) into `out` under a progress display called
+/// `label`, and writes report.html. Returns the summary.
+Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& args,
+                                const std::string& out, const std::string& label);
+
+/// report.html of a run from its history.
+Status write_run_report(const std::string& dir);
+
+/// The page of a comparison from the runs that `table` (table.json) lists, below `dir`.
+/// `table` rows "METHOD (post)" show a run's other view.
+Status write_comparison_report(const std::string& dir, const nlohmann::json& table);
+
+}  // namespace tessera

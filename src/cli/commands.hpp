@@ -1,0 +1,68 @@
+// The sub-commands, one file each, without the command-line parser: arguments in, status out.
+//
+// Results go to standard output, everything else to standard error. With `json` standard output
+// carries JSON only.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "run/experiment.hpp"
+
+namespace tessera {
+
+/// An experiment as a command line names it.
+struct ExperimentArgs {
+  std::string file;
+  std::vector<std::string> sets;  // "train.lr=0.1"
+  std::string data_dir;           // empty: what the file says
+
+  Overrides overrides() const;
+};
+
+/// Flags that `run` and `compare` share.
+struct RunArgs {
+  ExperimentArgs experiment;
+  std::string out;  // empty: below runs/<name>
+  int threads = 1;
+  bool resume = false, force = false, json = false, quiet = false, through_wire = false;
+  const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C
+};
+
+/// One experiment: runs it, writes report.html, prints the result.
+Status run_command(const RunArgs& args);
+
+struct CompareArgs {
+  RunArgs run;
+  std::string methods;  // "fedavg,fedper"
+  std::string seeds;    // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
+};
+/// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.
+/// Finished cells are read, unfinished ones resumed.
+Status compare_command(const CompareArgs& args);
+
+/// Everything that can be found out without training; prints what would run.
+Status check_command(const ExperimentArgs& args);
+
+/// Rebuilds report.html of a run or a comparison.
+Status report_command(const std::string& dir);
+
+Status list_methods(bool json);
+Status list_models(bool json);
+Status list_data(bool json);
+
+/// Draws the federation of an experiment in the terminal and, if `svg` is not empty, into a file.
+Status show_data(const ExperimentArgs& args, const std::string& svg);
+
+struct GetArgs {
+  std::string set;
+  std::string from;      // a file, directory or URL; empty: the official place
+  std::string data_dir;  // empty: the user's own
+  bool quiet = false;
+  const std::atomic<bool>* stop = nullptr;
+};
+Status get_data(const GetArgs& args);
+
+}  // namespace tessera

@@ -1,0 +1,180 @@
+#include "cli/comparison.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/significance.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+/// A number of the summary by path; kInvalid names the path.
+Result<double> number(const json& summary, const std::string& path) {
+  const json::json_pointer pointer("/" + path);
+  if (summary.contains(pointer) && summary[pointer].is_number())
+    return summary[pointer].get<double>();
+  return fail(Error::kInvalid, "summary.json: '{}' is missing or not a number", path);
+}
+
+double mean_of(const std::vector<const Cell*>& cells, double Cell::*field) {
+  double sum = 0;
+  for (const auto* cell : cells) sum += cell->*field;
+  return sum / static_cast<double>(cells.size());
+}
+
+std::vector<const Cell*> with_label(const std::vector<Cell>& cells, const std::string& label) {
+  std::vector<const Cell*> out;
+  for (const auto& cell : cells)
+    if (cell.label == label) out.push_back(&cell);
+  return out;
+}
+
+std::optional<double> deviation(const std::vector<const Cell*>& cells) {
+  if (cells.size() < 2) return std::nullopt;
+  const double mean = mean_of(cells, &Cell::accuracy);
+  double squares = 0;
+  for (const auto* cell : cells) squares += (cell->accuracy - mean) * (cell->accuracy - mean);
+  return std::sqrt(squares / static_cast<double>(cells.size() - 1));
+}
+
+ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>& cells) {
+  ComparisonRow row;
+  row.label = label;
+  for (const auto* cell : cells) row.runs.push_back(cell->run);
+  row.accuracy = mean_of(cells, &Cell::accuracy);
+  row.over_seeds = deviation(cells);
+  row.over_clients = mean_of(cells, &Cell::over_clients);
+  row.pre = mean_of(cells, &Cell::pre), row.post = mean_of(cells, &Cell::post);
+  row.worst10 = mean_of(cells, &Cell::worst10);
+  row.bytes_down = mean_of(cells, &Cell::bytes_down),
+  row.bytes_up = mean_of(cells, &Cell::bytes_up);
+  row.sim_seconds = mean_of(cells, &Cell::sim_seconds);
+  row.wall_seconds = mean_of(cells, &Cell::wall_seconds);
+  return row;
+}
+
+/// Differences of pairs: seeds that both have, or the clients of the one seed.
+std::vector<double> pairs(const std::vector<const Cell*>& ours,
+                          const std::vector<const Cell*>& theirs, bool by_seed) {
+  std::vector<double> out;
+  for (const auto* a : ours) {
+    for (const auto* b : theirs) {
+      if (a->seed != b->seed) continue;
+      if (by_seed)
+        out.push_back(a->accuracy - b->accuracy);
+      else if (a->partition == b->partition && a->clients.size() == b->clients.size())
+        for (size_t i = 0; i < a->clients.size(); ++i)
+          if (const double d = a->clients[i] - b->clients[i]; std::isfinite(d)) out.push_back(d);
+    }
+  }
+  return out;
+}
+
+std::string percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
+std::string p_text(double p) {
+  return std::isnan(p) ? "–" : p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p);
+}
+json finite(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+}  // namespace
+
+Result<Cell> make_cell(const json& summary, const RunHistory& history, const std::string& view) {
+  Cell cell;
+  const auto block = view.empty() ? std::string("accuracy") : "accuracy_" + view;
+  TESSERA_ASSIGN(cell.accuracy, number(summary, block + "/mean"));
+  TESSERA_ASSIGN(cell.over_clients, number(summary, block + "/std"));
+  TESSERA_ASSIGN(cell.worst10, number(summary, block + "/worst10"));
+  TESSERA_ASSIGN(cell.pre, number(summary, "accuracy_pre/mean"));
+  TESSERA_ASSIGN(cell.post, number(summary, "accuracy_post/mean"));
+  TESSERA_ASSIGN(cell.bytes_down, number(summary, "bytes_down"));
+  TESSERA_ASSIGN(cell.bytes_up, number(summary, "bytes_up"));
+  TESSERA_ASSIGN(cell.sim_seconds, number(summary, "sim_seconds"));
+  TESSERA_ASSIGN(cell.wall_seconds, number(summary, "wall_seconds"));
+  TESSERA_ASSIGN(const double seed, number(summary, "seed"));
+  cell.seed = static_cast<int64_t>(seed);
+  cell.label = view.empty() ? history.meta.method : history.meta.method + " (" + view + ")";
+  cell.partition = history.meta.partition_digest;
+  // The summary is of the last evaluation, so the clients are too.
+  const int64_t last = history.evals.empty() ? 0 : history.evals.back().round;
+  cell.clients = client_accuracy(history, last, view.empty() ? history.meta.headline : view);
+  size_t kept = 0;
+  for (size_t i = 0; i < cell.clients.size(); ++i)
+    if (!history.clients[i].newcomer) cell.clients[kept++] = cell.clients[i];
+  cell.clients.resize(kept);
+  return cell;
+}
+
+Comparison compare_cells(const std::vector<Cell>& cells) {
+  Comparison out;
+  for (const auto& cell : cells) {
+    const auto same = with_label(cells, cell.label);
+    if (same.front() != &cell) continue;  // a row stands where its first cell does
+    out.rows.push_back(make_row(cell.label, same));
+    out.seeds = std::max(out.seeds, static_cast<int64_t>(same.size()));
+  }
+  for (auto& row : out.rows) {
+    const ComparisonRow* best = nullptr;
+    for (const auto& other : out.rows) {
+      if (&other == &row || with_label(cells, other.label).front()->reference) continue;
+      if (!best || other.accuracy > best->accuracy) best = &other;
+    }
+    if (!best) continue;
+    const auto test = paired_test(
+        pairs(with_label(cells, row.label), with_label(cells, best->label), out.by_seed()));
+    row.best_other = best->label, row.difference = test.difference, row.p = test.p;
+  }
+  return out;
+}
+
+Table Comparison::table() const {
+  Table table({"method", by_seed() ? "accuracy % (± seeds)" : "accuracy % (± clients)", "before",
+               "after", "worst 10 %", "traffic", "simulated", "wall", "difference", "to", "p"});
+  for (const auto& row : rows) {
+    const double spread = by_seed() ? row.over_seeds.value_or(0) : row.over_clients;
+    const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
+    table.row({row.label, percent(row.accuracy) + " ± " + percent(spread), percent(row.pre),
+               percent(row.post), percent(row.worst10), human_bytes(row.bytes_down + row.bytes_up),
+               human_seconds(row.sim_seconds), human_seconds(row.wall_seconds),
+               compared ? fmt::format("{:+.1f}", row.difference * 100) : "–",
+               compared ? row.best_other : "–", compared ? p_text(row.p) : "–"});
+  }
+  return table;
+}
+
+std::string Comparison::caption() const {
+  return fmt::format(
+      "Accuracy is the mean over clients, ± the standard deviation over {}; before and after are "
+      "without and with personalization. Differences are points to the best other method, p is a "
+      "paired t-test over {}.",
+      by_seed() ? fmt::format("{} seeds", seeds) : "clients (one seed)",
+      by_seed() ? "seeds" : "clients");
+}
+
+json Comparison::json() const {
+  auto out = nlohmann::json::array();
+  for (const auto& row : rows) {
+    const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
+    out.push_back({{"method", row.label},
+                   {"seeds", row.runs.size()},
+                   {"runs", row.runs},
+                   {"accuracy_mean", finite(row.accuracy)},
+                   {"accuracy_std", row.over_seeds ? finite(*row.over_seeds) : nullptr},
+                   {"accuracy_std_clients", finite(row.over_clients)},
+                   {"pre_mean", finite(row.pre)},
+                   {"post_mean", finite(row.post)},
+                   {"worst10", finite(row.worst10)},
+                   {"bytes_down", finite(row.bytes_down)},
+                   {"bytes_up", finite(row.bytes_up)},
+                   {"sim_seconds", finite(row.sim_seconds)},
+                   {"wall_seconds", finite(row.wall_seconds)},
+                   {"best_baseline", compared ? nlohmann::json(row.best_other) : nullptr},
+                   {"difference", compared ? finite(row.difference) : nullptr},
+                   {"p_value", compared ? finite(row.p) : nullptr},
+                   {"paired_by", by_seed() ? "seeds" : "clients"}});
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// Runs side by side: means over seeds and a paired test of every method against the best other one.
+//
+// Every method of a comparison is a baseline for the others, so each row is compared with the other
+// row that has the highest headline accuracy. Pooled references (centralized) are compared but are
+// nobody's baseline: no federation could run them. Several seeds are paired by seed; with one seed
+// the clients are the pairs, which says how evenly an advantage is spread, not how it repeats.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "base/text.hpp"
+#include "report/history.hpp"
+
+namespace tessera {
+
+/// A finished run as one row of a comparison sees it. Accuracies are fractions.
+struct Cell {
+  std::string label;       // method, or "fedavg (post)"
+  std::string run;         // its directory's name
+  bool reference = false;  // pooled: never a baseline
+  int64_t seed = 0;
+  double accuracy = 0, over_clients = 0;  // mean and standard deviation over clients
+  double pre = 0, post = 0, worst10 = 0;
+  double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
+  std::string partition;        // digest: clients are paired only within one partition
+  std::vector<double> clients;  // test accuracy of each, by id
+};
+
+/// From a run's summary.json and history. `view` is "" for the headline, or pre, post.
+/// kInvalid names the field that the summary lacks.
+Result<Cell> make_cell(const nlohmann::json& summary, const RunHistory& history,
+                       const std::string& view);
+
+/// Means over seeds.
+struct ComparisonRow {
+  std::string label;
+  std::vector<std::string> runs;
+  double accuracy = 0;
+  std::optional<double> over_seeds;  // standard deviation, n − 1; none for one seed
+  double over_clients = 0;
+  double pre = 0, post = 0, worst10 = 0;
+  double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
+  std::string best_other;  // empty: nothing to compare with
+  double difference = 0;   // to best_other, mean over pairs
+  double p = 1;            // two-sided; NaN if there are too few pairs
+};
+
+struct Comparison {
+  std::vector<ComparisonRow> rows;  // in the order of the cells
+  int64_t seeds = 0;                // of the row with most
+
+  bool by_seed() const { return seeds > 1; }
+  Table table() const;
+  nlohmann::json json() const;  // table.json: see report/compare_report.hpp
+  /// What ± and the difference mean, one sentence each.
+  std::string caption() const;
+};
+
+Comparison compare_cells(const std::vector<Cell>& cells);
+
+}  // namespace tessera

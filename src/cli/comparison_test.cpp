@@ -1,0 +1,124 @@
+#include "cli/comparison.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cli/significance.hpp"
+#include "report/compare_report.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+Cell cell(const std::string& label, int64_t seed, double accuracy,
+          std::vector<double> clients = {}) {
+  Cell out;
+  out.label = label, out.run = label + "-s" + std::to_string(seed), out.seed = seed;
+  out.accuracy = accuracy, out.over_clients = 0.05, out.pre = accuracy, out.post = accuracy + 0.01;
+  out.worst10 = accuracy - 0.2, out.bytes_down = 1e6, out.bytes_up = 2e6;
+  out.sim_seconds = 30, out.wall_seconds = 4, out.partition = "p", out.clients = std::move(clients);
+  return out;
+}
+
+TEST(Comparison, PairsBySeed) {
+  // Listed in another order: pairs are found by seed.
+  const auto c = compare_cells({cell("a", 1, 0.80), cell("a", 2, 0.84), cell("a", 3, 0.82),
+                                cell("b", 3, 0.79), cell("b", 1, 0.79), cell("b", 2, 0.82)});
+  ASSERT_EQ(c.rows.size(), 2u);
+  EXPECT_TRUE(c.by_seed());
+  EXPECT_NEAR(c.rows[0].accuracy, 0.82, 1e-12);
+  EXPECT_NEAR(*c.rows[0].over_seeds, 0.02, 1e-12);
+  EXPECT_EQ(c.rows[0].best_other, "b");
+  EXPECT_EQ(c.rows[1].best_other, "a");
+  EXPECT_NEAR(c.rows[0].difference, 0.02, 1e-12);  // of 0.01, 0.02, 0.03
+  EXPECT_NEAR(c.rows[0].p, 1 - std::sqrt(12.0 / 14.0), 1e-9);
+  EXPECT_NEAR(c.rows[1].difference, -0.02, 1e-12);
+}
+
+TEST(Comparison, OneSeedPairsClients) {
+  const auto c =
+      compare_cells({cell("a", 1, 0.7, {0.5, 0.7, 0.9}), cell("b", 1, 0.6, {0.5, 0.6, 0.7})});
+  EXPECT_FALSE(c.by_seed());
+  EXPECT_NEAR(c.rows[0].difference, 0.1, 1e-12);
+  EXPECT_NEAR(c.rows[0].p, paired_test({0.0, 0.1, 0.2}).p, 1e-9);
+  EXPECT_THAT(c.caption(), HasSubstr("over clients (one seed)"));
+  EXPECT_THAT(c.table().text(), HasSubstr("70.0 ± 5.0"));
+  EXPECT_TRUE(c.json()[0]["accuracy_std"].is_null());
+  EXPECT_DOUBLE_EQ(c.json()[0]["accuracy_std_clients"], 0.05);
+}
+
+TEST(Comparison, ClientsOfAnotherPartitionAreNotPaired) {
+  auto other = cell("b", 1, 0.6, {0.5, 0.6});
+  other.partition = "q";
+  const auto c = compare_cells({cell("a", 1, 0.7, {0.5, 0.7}), other});
+  EXPECT_TRUE(std::isnan(c.rows[0].p));
+  EXPECT_TRUE(c.json()[0]["p_value"].is_null());
+}
+
+TEST(Comparison, PooledReferencesAreNobodysBaseline) {
+  auto pooled = cell("centralized", 1, 0.95);
+  pooled.reference = true;
+  const auto c = compare_cells({pooled, cell("a", 1, 0.7), cell("b", 1, 0.8)});
+  EXPECT_EQ(c.rows[0].best_other, "b");
+  EXPECT_EQ(c.rows[1].best_other, "b");
+  EXPECT_EQ(c.rows[2].best_other, "a");
+}
+
+TEST(Comparison, OneRowHasNothingToCompareWith) {
+  const auto c = compare_cells({cell("a", 1, 0.7)});
+  EXPECT_TRUE(c.json()[0]["best_baseline"].is_null());
+  EXPECT_THAT(c.table().csv(), HasSubstr("a,70.0 ± 5.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,–,–,–"));
+}
+
+TEST(Comparison, TheReportTakesItsJson) {
+  const auto c =
+      compare_cells({cell("a", 1, 0.8), cell("a", 2, 0.9), cell("b", 1, 0.5), cell("b", 2, 0.6)});
+  EXPECT_TRUE(compare_report("t", {}, c.json()).ok());
+}
+
+nlohmann::json summary() {
+  const nlohmann::json block{{"mean", 0.7}, {"std", 0.1}, {"worst10", 0.4}};
+  return {{"accuracy", block},
+          {"accuracy_pre", block},
+          {"accuracy_post", {{"mean", 0.9}, {"std", 0.2}, {"worst10", 0.5}}},
+          {"bytes_down", 10},
+          {"bytes_up", 20},
+          {"sim_seconds", 3.5},
+          {"wall_seconds", 2.5},
+          {"seed", 4}};
+}
+
+TEST(MakeCell, ReadsSummaryAndHistory) {
+  RunHistory history;
+  history.meta.method = "fedavg";
+  history.meta.partition_digest = "d";
+  history.clients = {{.id = 0}, {.id = 1}, {.id = 2, .newcomer = true}};
+  history.evals = {{.round = 5}, {.round = 9}};
+  for (const int64_t id : {0, 1, 2}) {
+    history.client_evals.push_back(
+        {.round = 9, .client = id, .view = "pre", .part = "test", .n = 10, .correct = 5 + id});
+    history.client_evals.push_back(
+        {.round = 9, .client = id, .view = "post", .part = "test", .n = 10, .correct = 8});
+  }
+  const auto pre = make_cell(summary(), history, "");
+  ASSERT_TRUE(pre.ok()) << pre.status();
+  EXPECT_EQ(pre->label, "fedavg");
+  EXPECT_EQ(pre->seed, 4);
+  EXPECT_EQ(pre->clients, (std::vector<double>{0.5, 0.6}));
+  EXPECT_EQ(pre->sim_seconds, 3.5);
+  const auto post = make_cell(summary(), history, "post");
+  ASSERT_TRUE(post.ok());
+  EXPECT_EQ(post->label, "fedavg (post)");
+  EXPECT_EQ(post->accuracy, 0.9);
+  EXPECT_EQ(post->worst10, 0.5);
+  EXPECT_EQ(post->clients, (std::vector<double>{0.8, 0.8}));
+  auto broken = summary();
+  broken["accuracy"]["mean"] = nullptr;
+  EXPECT_THAT(message(make_cell(broken, history, "").status()), HasSubstr("'accuracy/mean'"));
+}
+
+}  // namespace
+}  // namespace tessera

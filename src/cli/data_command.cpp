@@ -1,0 +1,66 @@
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/key.hpp"
+#include "base/text.hpp"
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+#include "cli/progress.hpp"
+#include "data/draw.hpp"
+#include "data/find.hpp"
+#include "data/get.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kPlainWidth = 100;
+
+int output_width() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col
+                                                                         : kPlainWidth;
+}
+
+/// Without a file any method and model will do: only [data] and the seed matter.
+Result<Experiment> experiment_of(const ExperimentArgs& args) {
+  if (!args.file.empty()) return load_experiment(args.file, args.overrides());
+  return parse_experiment("[model]\nname = \"mlp100\"\n[method]\nname = \"fedavg\"\n", "--set",
+                          args.overrides());
+}
+
+std::string amount(uint64_t done, uint64_t total) {
+  const auto bytes = human_bytes(static_cast<double>(done));
+  if (total == 0) return bytes;
+  return fmt::format("{} of {} ({:.0f} %)", bytes, human_bytes(static_cast<double>(total)),
+                     100.0 * static_cast<double>(done) / static_cast<double>(total));
+}
+
+}  // namespace
+
+Status show_data(const ExperimentArgs& args, const std::string& svg) {
+  TESSERA_ASSIGN(const auto experiment, experiment_of(args));
+  const auto seed = static_cast<uint64_t>(experiment.run.seed);
+  TESSERA_ASSIGN(const auto federation,
+                 load_federation(experiment.data, derive(seed, Purpose::kPartition)));
+  if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, draw_svg(federation)));
+  std::string text = draw_terminal(federation, output_width());
+  for (const auto& note : federation.notes) text += note + "\n";
+  text += fmt::format("partition {} (seed {})\n", federation.digest, experiment.run.seed);
+  return print(svg.empty() ? text : text + svg + "\n");
+}
+
+Status get_data(const GetArgs& args) {
+  const auto target = args.data_dir.empty() ? user_data_dir() : args.data_dir;
+  LiveLine view(args.quiet);
+  const auto progress = [&](const std::string& what, uint64_t done, uint64_t total) {
+    view.update([=](int) { return what + "  " + amount(done, total); });
+    return !args.stop->load();
+  };
+  const auto from = args.from.empty() ? std::nullopt : std::optional(args.from);
+  const auto status = get_dataset(args.set, target, from, progress);
+  view.finish();
+  TESSERA_RETURN_IF_ERROR(status);
+  return print(fmt::format("{} is in {}\n", args.set, target));
+}
+
+}  // namespace tessera

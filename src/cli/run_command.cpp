@@ -1,0 +1,56 @@
+#include "base/text.hpp"
+#include "cli/cell_report.hpp"
+#include "cli/commands.hpp"
+#include "cli/output.hpp"
+
+namespace tessera {
+namespace {
+
+std::string percent(const nlohmann::json& block, const char* key) {
+  return block.contains(key) && block[key].is_number()
+             ? fmt::format("{:.1f}", block[key].get<double>() * 100)
+             : "–";
+}
+
+/// Before and after personalization, and newcomers where there are any.
+std::string result_text(const nlohmann::json& summary) {
+  Table table({"accuracy %", "mean", "± clients", "worst 10 %", "best 10 %", "micro"});
+  const auto add = [&](const char* name, const nlohmann::json& block) {
+    if (block.is_object())
+      table.row({name, percent(block, "mean"), percent(block, "std"), percent(block, "worst10"),
+                 percent(block, "best10"), percent(block, "micro")});
+  };
+  add("before personalization", summary.value("accuracy_pre", nlohmann::json()));
+  add("after personalization", summary.value("accuracy_post", nlohmann::json()));
+  const auto newcomers = summary.value("newcomers", nlohmann::json());
+  if (newcomers.is_object()) add("newcomers", newcomers.value("accuracy", newcomers));
+  return table.text();
+}
+
+}  // namespace
+
+Overrides ExperimentArgs::overrides() const {
+  Overrides out;
+  out.sets = sets;
+  if (!data_dir.empty()) out.data_dir = data_dir;
+  return out;
+}
+
+Status run_command(const RunArgs& args) {
+  TESSERA_ASSIGN(const auto experiment,
+                 load_experiment(args.experiment.file, args.experiment.overrides()));
+  const auto cell = fmt::format("{}-s{}", experiment.method.name, experiment.run.seed);
+  const auto out =
+      args.out.empty() ? fmt::format("runs/{}/{}", experiment.run.name, cell) : args.out;
+  TESSERA_ASSIGN(const auto summary, run_cell(experiment, args, out, cell));
+  if (args.json) return print(summary.dump(2) + "\n");
+  const auto number = [&](const char* key) {
+    return summary.contains(key) && summary[key].is_number() ? summary[key].get<double>() : 0.0;
+  };
+  return print(fmt::format("{}\n{} rounds of {}, {} sent, {} of wall time\n{}/report.html\n",
+                           result_text(summary), experiment.run.rounds, experiment.method.name,
+                           human_bytes(number("bytes_down") + number("bytes_up")),
+                           human_seconds(number("wall_seconds")), out));
+}
+
+}  // namespace tessera
