@@ -129,30 +129,21 @@ void conv_weight_grad(const ConvShape& s, int64_t images, const float* x, const 
 void conv_input_grad(const ConvShape& s, int64_t images, const float* y_grad, const float* packed,
                      float* x_grad) {
   const int64_t in_lanes = s.in_lanes(), out_lanes = s.out_lanes();
-  const int64_t pixels = images * s.out_h * s.out_w;
-  for (int64_t at = 0; at < s.kernel * s.kernel; ++at) {
-    float* shifted = x_grad + (at / s.kernel * s.width + at % s.kernel) * in_lanes;
-    for (int64_t begin = 0, width; begin < in_lanes; begin += width) {
-      width = panel_width(in_lanes, begin);
-      const Pieces pieces(pixels, kMostRows[width / kVector]);
-      RowTile t{{}, 1, s.out, 0, packed + at * s.out * in_lanes + begin * s.out, width, {}, true};
-      PixelWalk walk(s, in_lanes);
-      for (int64_t i = 0; i < pieces.count; ++i) {
-        const float* from = y_grad + pieces.begin(i) * out_lanes;
-        for (int64_t j = 0; j < pieces.size(i); ++j)
-          t.a[j] = from + j * out_lanes, t.c[j] = shifted + walk.next() + begin;
+  for (int64_t begin = 0, width; begin < in_lanes; begin += width) {
+    width = panel_width(in_lanes, begin);
+    const Pieces pieces(images * s.out_h * s.out_w, kMostRows[width / kVector]);
+    RowTile t{{}, 1, s.out, 0, nullptr, width, {}, true};
+    PixelWalk walk(s, in_lanes);
+    for (int64_t i = 0; i < pieces.count; ++i) {
+      const float* from = y_grad + pieces.begin(i) * out_lanes;
+      for (int64_t j = 0; j < pieces.size(i); ++j)
+        t.a[j] = from + j * out_lanes, t.c[j] = x_grad + walk.next() + begin;
+      for (int64_t at = 0; at < s.kernel * s.kernel; ++at) {
+        t.b = packed + (at * in_lanes + begin) * s.out;
+        t.shift = (at / s.kernel * s.width + at % s.kernel) * in_lanes;
         tile_of(width, pieces.size(i), t, out_lanes);
       }
     }
-  }
-}
-
-// Writes the first `count` lanes; whole vectors wherever there are eight.
-TESSERA_INLINE void store_some(float* to, const Vec& value, int64_t count) {
-  if (count >= kVector) {
-    vec(to) = value;
-  } else {
-    for (int64_t i = 0; i < count; ++i) to[i] = value[i];
   }
 }
 
@@ -180,7 +171,13 @@ void pool_forward_of(const ConvShape& s, int64_t images, const float* y, const f
           const VecInt off = best <= 0.0f;
           *reinterpret_cast<VecIntAt*>(winner + c) = off ? VecInt{} - 1 : where;
           best = off ? Vec{} : best;
-          store_some(to + c, best, s.out - c);
+          // Lanes beyond the last channel fall on pixels of this row that are still to be written.
+          const int64_t beyond = c + kVector - s.out;
+          if (beyond <= (s.pooled_w - 1 - column) * out.pixel) {
+            vec(to + c) = best;
+          } else {
+            for (int64_t i = 0; i < s.out - c; ++i) to[c + i] = best[i];
+          }
         }
       }
 }

@@ -30,18 +30,18 @@ inline int64_t panel_width(int64_t lanes, int64_t begin) {
 constexpr int kMostRows[4] = {0, 12, 6, 4};  // by vectors of a panel: at most 12 accumulators
 
 template <int R, int V>
-TESSERA_INLINE void load_tile(Vec (&acc)[R][V], float* const* c, bool add) {
+TESSERA_INLINE void load_tile(Vec (&acc)[R][V], float* const* c, int64_t shift, bool add) {
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[i][v] = add ? vec(c[i] + 8 * v) : Vec{};
+    for (int v = 0; v < V; ++v) acc[i][v] = add ? vec(c[i] + shift + 8 * v) : Vec{};
 }
 template <int R, int V>
-TESSERA_INLINE void store_tile(const Vec (&acc)[R][V], float* const* c) {
+TESSERA_INLINE void store_tile(const Vec (&acc)[R][V], float* const* c, int64_t shift) {
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) vec(c[i] + 8 * v) = acc[i][v];
+    for (int v = 0; v < V; ++v) vec(c[i] + shift + 8 * v) = acc[i][v];
 }
 
 /// One tile's operands. Rows of A start anywhere; `b` advances by `b_row` floats a step.
@@ -52,12 +52,13 @@ struct RowTile {
   int64_t b_row;
   float* c[12];
   bool add;
+  int64_t shift = 0;  // of all rows of C, in floats
 };
 
 template <int R, int V>
 void row_tile(const RowTile& t) {
   Vec acc[R][V];
-  load_tile<R, V>(acc, t.c, t.add);
+  load_tile<R, V>(acc, t.c, t.shift, t.add);
   const float* b = t.b;
   const int64_t b_row = t.b_row, length = t.run_length;
   for (int64_t run = 0; run < t.runs; ++run) {
@@ -76,7 +77,7 @@ void row_tile(const RowTile& t) {
       b += b_row;
     }
   }
-  store_tile<R, V>(acc, t.c);
+  store_tile<R, V>(acc, t.c, t.shift);
 }
 
 /// A single vector of columns needs up to 12 rows to keep the multipliers busy, more pointers than
@@ -84,7 +85,7 @@ void row_tile(const RowTile& t) {
 template <int R>
 void narrow_tile(const RowTile& t, int64_t a_row) {
   Vec acc[R][1];
-  load_tile<R, 1>(acc, t.c, t.add);
+  load_tile<R, 1>(acc, t.c, t.shift, t.add);
   const float* b = t.b;
   for (int64_t run = 0; run < t.runs; ++run) {
     const float* a0 = t.a[0] + run * t.run_stride;
@@ -101,7 +102,7 @@ void narrow_tile(const RowTile& t, int64_t a_row) {
       }
     }
   }
-  store_tile<R, 1>(acc, t.c);
+  store_tile<R, 1>(acc, t.c, t.shift);
 }
 
 template <int V>
@@ -171,7 +172,7 @@ void column_tile(const ColumnTile& t) {
   Vec acc[R][V];
   float* c[R];
   for (int i = 0; i < R; ++i) c[i] = t.c + i * t.c_row;
-  load_tile<R, V>(acc, c, t.add);
+  load_tile<R, V>(acc, c, 0, t.add);
   const float* b = t.b;
   const int64_t b_row = t.b_row, step = t.step;
   for (int64_t image = 0; image < t.images; ++image)
@@ -188,7 +189,7 @@ void column_tile(const ColumnTile& t) {
           for (int v = 0; v < V; ++v) acc[i][v] += a[i] * column[v];
       }
     }
-  store_tile<R, V>(acc, c);
+  store_tile<R, V>(acc, c, 0);
 }
 
 template <int V>
