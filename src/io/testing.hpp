@@ -62,12 +62,14 @@ inline std::string get(const std::string& path) {
 
 inline Bytes to_bytes(std::string_view text) { return {text.begin(), text.end()}; }
 
+#ifdef TESSERA_TEST_DATA
 /// A file of the real datasets, if they are there.
 inline std::optional<std::string> data_file(const std::string& name) {
   const char* dir = std::getenv("TESSERA_DATA");
   const std::string path = (dir ? std::string(dir) : TESSERA_TEST_DATA) + "/" + name;
   return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
 }
+#endif
 
 inline Status status_of(const Status& status) { return status; }
 template <class T>

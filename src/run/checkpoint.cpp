@@ -55,6 +55,7 @@ Result<Checkpoint> load_checkpoint(const std::string& dir) {
   if (meta["tessera_checkpoint"] != kFormat)
     return damaged(path, fmt::format("format '{}', this program writes {}",
                                      meta["tessera_checkpoint"], kFormat));
+  if (!loaded->verified) return damaged(path, "it has no digest");
   const auto round = whole_number(meta["round"]);
   if (!round) return damaged(path, "no round number");
   Checkpoint out{*round, meta["config"]};

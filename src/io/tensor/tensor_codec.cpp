@@ -50,10 +50,18 @@ ByteSpan bytes_of_tensor(const Tensor& dense) {
   return {static_cast<const uint8_t*>(dense.data_ptr()), dense.nbytes()};
 }
 
-std::string data_digest(const TensorDict& tensors) {
+// Of everything a reader may rely on; lengths go first, so that no two contents look alike.
+std::string digest_of(const TensorDict& tensors, const Metadata& metadata) {
   Sha256 digest;
+  const auto text = [&](std::string_view part) {
+    digest.add(std::to_string(part.size()) + " ").add(part);
+  };
+  for (const auto& [key, value] : metadata)
+    if (key != kDigestKey) text(key), text(value);
   for (const auto& [name, tensor] : tensors) {
-    digest.add(name).add("\n");
+    text(name);
+    text(dtype_name(dtype_of(tensor.scalar_type())));
+    text(fmt::format("{}", fmt::join(tensor.sizes(), ",")));
     digest.add(bytes_of_tensor(tensor.contiguous()));
   }
   return digest.hex();
@@ -97,7 +105,7 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
 }
 
 Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata) {
-  metadata[kDigestKey] = data_digest(tensors);
+  metadata[kDigestKey] = digest_of(tensors, metadata);
   return write_file_atomic(path, encode(tensors, metadata));
 }
 
@@ -105,8 +113,10 @@ Result<Decoded> load_tensors(const std::string& path) {
   TESSERA_ASSIGN(auto bytes, read_file(path));
   TESSERA_ASSIGN(auto decoded, decode(std::make_shared<const Bytes>(std::move(bytes)), path));
   const auto stated = decoded.metadata.find(kDigestKey);
-  if (stated != decoded.metadata.end() && stated->second != data_digest(decoded.tensors))
-    return fail(Error::kInvalid, "{}: damaged (its data do not match its digest)", path);
+  if (stated == decoded.metadata.end()) return decoded;  // written by another program
+  if (stated->second != digest_of(decoded.tensors, decoded.metadata))
+    return fail(Error::kInvalid, "{}: damaged (its contents do not match its digest)", path);
+  decoded.verified = true;
   return decoded;
 }
 

@@ -16,6 +16,7 @@ using Metadata = std::map<std::string, std::string>;
 struct Decoded {
   TensorDict tensors;
   Metadata metadata;
+  bool verified = false;  // load_tensors found a digest, and it is right
 };
 
 /// Any dense CPU tensors of bool, integer or float type.
@@ -26,8 +27,9 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
 /// Size of encode(tensors).
 int64_t encoded_size(const TensorDict& tensors);
 
-/// Whole files: written atomically with a digest of the data in the metadata, which is checked when
-/// read, so that a damaged file never loads.
+/// Whole files: written atomically with a digest of all tensors and metadata, which is checked when
+/// read, so that a damaged file never loads as the one that was saved. Files without one are foreign
+/// and load unverified.
 Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata = {});
 Result<Decoded> load_tensors(const std::string& path);
 
