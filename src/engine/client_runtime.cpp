@@ -25,6 +25,7 @@ Local ClientRuntime::local(int64_t round, const ClientData& data) const {
 Reply ClientRuntime::update(const Outgoing& message) {
   Reply reply{.client = id_, .base_round = message.round};
   const double start = thread_cpu_seconds();
+  next_.reset();
   try {
     auto step =
         context_.method.local_update(state(), message.down, local(message.round, train_));

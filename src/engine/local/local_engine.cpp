@@ -22,19 +22,17 @@ LocalEngine::LocalEngine(std::vector<ClientRuntime> clients, LocalEngineOptions 
     : clients_(std::move(clients)), options_(std::move(options)) {}
 
 Reply LocalEngine::one(Outgoing message) {
-  if (stopped())
-    return {.client = message.client,
-            .base_round = message.round,
-            .status = fail(Error::kInterrupted, "stopped")};
+  Reply reply{.client = message.client, .base_round = message.round};
+  if (stopped()) {
+    reply.status = fail(Error::kInterrupted, "stopped");
+    return reply;
+  }
   const int64_t wire_down = encoded_size(message.down);
-  Status status;
-  if (options_.through_wire) status.Update(through_wire(message.down, "download"));
-  Reply reply;
-  if (status.ok()) reply = clients_[static_cast<size_t>(message.client)].update(message);
+  if (options_.through_wire) reply.status = through_wire(message.down, "download");
+  if (reply.status.ok()) reply = clients_[static_cast<size_t>(message.client)].update(message);
   reply.wire_down = wire_down;
-  reply.wire_up = reply.status.ok() ? encoded_size(reply.up) : 0;
-  if (options_.through_wire && reply.status.ok()) status.Update(through_wire(reply.up, "upload"));
-  reply.status.Update(status);
+  if (reply.status.ok()) reply.wire_up = encoded_size(reply.up);
+  if (options_.through_wire && reply.status.ok()) reply.status = through_wire(reply.up, "upload");
   if (options_.on_client) options_.on_client();
   return reply;
 }
@@ -64,15 +62,14 @@ std::vector<Evaluation> LocalEngine::evaluate(std::vector<EvalRequest> requests,
   parallel_for(static_cast<int64_t>(requests.size()), options_.threads, [&](int64_t i) {
     auto& request = requests[static_cast<size_t>(i)];
     auto& result = out[static_cast<size_t>(i)];
+    result.client = request.message.client;
     if (stopped()) {
-      result = {.client = request.message.client, .status = fail(Error::kInterrupted, "stopped")};
+      result.status = fail(Error::kInterrupted, "stopped");
       return;
     }
-    Status status;
-    if (options_.through_wire) status.Update(through_wire(request.message.down, "download"));
-    if (status.ok())
+    if (options_.through_wire) result.status = through_wire(request.message.down, "download");
+    if (result.status.ok())
       result = clients_[static_cast<size_t>(request.message.client)].evaluate(request, sink);
-    result.status.Update(status);
     if (options_.on_client) options_.on_client();
   });
   return out;
