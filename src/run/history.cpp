@@ -1,6 +1,7 @@
 #include "run/history.hpp"
 
 #include <bit>
+#include <filesystem>
 
 namespace tessera {
 namespace {
@@ -27,6 +28,11 @@ struct Kind {
   const char* part;
   const ClientMetrics* (*get)(const Evaluation&);
 };
+
+Status with_advice(const Status& status) {
+  if (status.ok() || error_of(status) != Error::kInvalid) return status;
+  return fail(Error::kInvalid, "{}; start anew with --force", message(status));
+}
 
 const ClientMetrics* maybe(const std::optional<ClientMetrics>& m) { return m ? &*m : nullptr; }
 
@@ -80,17 +86,17 @@ Status History::write_clients(const Federation& federation) {
 }
 
 Result<History> History::reopen(const std::string& path, int64_t round) {
-  TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadWrite));
-  TESSERA_RETURN_IF_ERROR(database.quick_check());
-  History history(std::move(database));
-  {
-    TESSERA_ASSIGN(auto format, history.database_.prepare(
-                                    "SELECT value FROM meta WHERE key = 'format'"));
-    TESSERA_ASSIGN(const bool there, format.step());
-    if (!there || format.text(0) != kFormat)
-      return fail(Error::kInvalid, "{}: written by another version (format {}, expected {}); start "
-                  "anew with --force", path, there ? format.text(0) : "?", kFormat);
-  }
+  if (!std::filesystem::exists(path))
+    return fail(Error::kInvalid, "{}: missing, though there is a checkpoint; start anew with --force",
+                path);
+  auto database = Database::open(path, Database::Mode::kReadWrite);
+  if (!database.ok()) return with_advice(database.status());
+  TESSERA_RETURN_IF_ERROR(with_advice(database->quick_check()));
+  History history(*std::move(database));
+  const auto format = history.format();
+  if (format != kFormat)
+    return fail(Error::kInvalid, "{}: written by another program or version (format {}, expected "
+                "{}); start anew with --force", path, format, kFormat);
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
   for (const char* table : {"rounds", "evals", "client_evals"})
     TESSERA_RETURN_IF_ERROR(history.database_.execute(
@@ -104,6 +110,13 @@ Result<History> History::reopen(const std::string& path, int64_t round) {
   }
   TESSERA_RETURN_IF_ERROR(transaction.commit());
   return history;
+}
+
+std::string History::format() {
+  // No such table means no such format.
+  auto row = database_.prepare("SELECT value FROM meta WHERE key = 'format'");
+  const bool there = row.ok() && row->step().value_or(false);
+  return there ? row->text(0) : "unknown";
 }
 
 Status History::set(const std::string& key, const std::string& value) {

@@ -47,6 +47,7 @@ class History {
 
  private:
   explicit History(Database database) : database_(std::move(database)) {}
+  std::string format();
   Status write_clients(const Federation& federation);
   Status write_evaluation(const EvalReport& evaluation);
 

@@ -16,6 +16,7 @@
 #include "run/checkpoint.hpp"
 #include "run/driver.hpp"
 #include "run/history.hpp"
+#include "run/pooled.hpp"
 #include "run/summary.hpp"
 
 namespace tessera {
@@ -40,7 +41,7 @@ std::string comparable(const std::string& config) {
 
 std::string first_difference(const std::string& theirs, const std::string& ours) {
   const auto line_at = [](const std::string& text, size_t at) {
-    const auto begin = text.rfind('\n', at) + 1;
+    const auto begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
     return text.substr(begin, text.find('\n', at) - begin);
   };
   const auto a = comparable(theirs), b = comparable(ours);
@@ -73,18 +74,6 @@ int64_t peak_rss() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return usage.ru_maxrss * 1024;
-}
-
-// Everybody's training data as one client's, for pooled references.
-ClientData pooled(const Federation& federation) {
-  ClientData all;
-  all.name = "everybody";
-  all.pool = federation.clients.front().pool;
-  for (const auto& client : federation.clients) {
-    all.train.insert(all.train.end(), client.train.begin(), client.train.end());
-    all.val.insert(all.val.end(), client.val.begin(), client.val.end());
-  }
-  return all;
 }
 
 // One run from an open directory to its summary.
@@ -215,7 +204,7 @@ Status Runner::build() {
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
   const bool pool = experiment_.method.pooled;
-  if (pool) pooled_ = pooled(federation_);
+  if (pool) pooled_ = pooled(federation_.clients);
   std::vector<ClientRuntime> clients;
   for (const auto* group : {&federation_.clients, &federation_.newcomers}) {
     for (const auto& data : *group) {

@@ -15,7 +15,7 @@ namespace tessera {
 /// Told after every round; for people only, never steers.
 struct Progress {
   int64_t round = 0, rounds = 0;
-  std::string stage;          // "loading data", "evaluating", "training", "saving models"
+  std::string stage;          // "loading data", "evaluating", "training", "summing up"
   double accuracy = 0;        // headline mean of the last evaluation; NaN before the first
   double loss = 0;            // mean training loss of the round; NaN before the first
   double seconds = 0;         // since the run (or its resumption) began
@@ -36,8 +36,8 @@ struct RunRequest {
 
 /// Blocks until done. On success DIR holds config.toml, history.sqlite, checkpoint/, models/,
 /// summary.json; the summary is returned (docs/formats.md). Report files are the caller's business.
-/// Errors: kExists (finished run without force), kInvalid (unfinished run without resume; foreign
-/// or damaged checkpoint), kBusy (another process), kIo (disk), kInterrupted (says how to resume).
+/// Errors: kExists (a run is there, without force or resume), kInvalid (a run of another experiment;
+/// damaged checkpoint or history), kBusy (another process), kIo (disk), kInterrupted (says how to resume).
 Result<nlohmann::json> run_experiment(const Experiment& experiment, const RunRequest& request);
 
 }  // namespace tessera

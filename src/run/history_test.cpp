@@ -1,0 +1,263 @@
+#include "run/history.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <functional>
+
+#include "io/testing.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::FailsWith;
+using testing::Succeeds;
+using testing::TempDir;
+
+Federation two_clients_and_a_newcomer() {
+  auto pool = std::make_shared<Pool>();
+  pool->x = at::zeros({6, 1});
+  pool->y = at::tensor({0, 1, 1, 2, 0, 2}, at::kLong);
+  pool->classes = 3;
+  Federation out;
+  out.classes = 3;
+  out.clients = {{"a", pool, {0, 1, 2}, {3}, {4}, {}}, {"b", pool, {5}, {}, {0, 1}, {}}};
+  out.newcomers = {{"late", pool, {2}, {}, {3}, {}}};
+  return out;
+}
+
+ClientMetrics metrics(int64_t n, int64_t correct) {
+  return {n, correct, 0.125 * static_cast<double>(correct), 0.5, 0.25, 0.75};
+}
+
+RoundReport round_report(int64_t round) {
+  return {.round = round,
+          .cohort = 2,
+          .dropped = 1,
+          .rejected = 0,
+          .loss = 1.5 / static_cast<double>(round),
+          .bytes_down = 100,
+          .bytes_up = 90,
+          .wire_down = 120,
+          .wire_up = 110,
+          .sim_seconds = 2,
+          .wall_seconds = 1,
+          .train_seconds = 0.5};
+}
+
+EvalReport evaluation(int64_t round) {
+  Evaluation a{
+      .client = 0, .pre_test = metrics(4, 1), .post_test = metrics(4, 3), .pre_val = metrics(1, 1)};
+  Evaluation b{.client = 1, .pre_test = metrics(2, 2), .post_test = metrics(2, 2)};
+  a.global_test = metrics(4, 2);
+  Evaluation late{.client = 2, .pre_test = metrics(1, 0), .post_test = metrics(1, 1)};
+  return {round, {a, b}, {late}};
+}
+
+class Histories : public ::testing::Test {
+ protected:
+  History make() {
+    auto made = History::create(path_, {{"seed", "7"}}, two_clients_and_a_newcomer());
+    EXPECT_THAT(made, Succeeds());
+    return *std::move(made);
+  }
+  void fill(History& history, int64_t rounds) {
+    for (int64_t round = 1; round <= rounds; ++round) {
+      ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+      if (round % 2 == 0) {
+        ASSERT_THAT(history.append_evaluation(evaluation(round), 0.25), Succeeds());
+      }
+    }
+  }
+  static std::string digest(History& history) {
+    Digest out;
+    EXPECT_THAT(history.digest(out), Succeeds());
+    return out.hex();
+  }
+  // Rows as text, through a connection of its own.
+  std::string ask(const std::string& sql) {
+    auto database = Database::open(path_, Database::Mode::kReadOnly);
+    EXPECT_THAT(database, Succeeds());
+    auto rows = database->prepare(sql);
+    EXPECT_THAT(rows, Succeeds());
+    std::string out;
+    while (*rows->step()) {
+      for (int i = 0; i < rows->columns(); ++i)
+        out += rows->text(i) + (i + 1 < rows->columns() ? " " : ";");
+    }
+    return out;
+  }
+
+  TempDir dir_;
+  const std::string path_ = dir_.path() + "/h.sqlite";
+};
+
+TEST_F(Histories, BeginWithFactsClientsAndLabels) {
+  auto history = make();
+  EXPECT_EQ(ask("SELECT value FROM meta WHERE key = 'seed'"), "7;");
+  EXPECT_EQ(ask("SELECT * FROM clients ORDER BY id"), "0 a 0 3 1 1;1 b 0 1 0 2;2 late 1 1 0 1;");
+  EXPECT_EQ(ask("SELECT part, label, n FROM labels WHERE client = 0 ORDER BY part, label"),
+            "test 0 1;train 0 1;train 1 2;val 2 1;");
+}
+
+TEST_F(Histories, AreReadableWhileTheyGrow) {
+  auto history = make();
+  auto reader = Database::open(path_, Database::Mode::kReadOnly);
+  ASSERT_THAT(reader, Succeeds());
+  for (int64_t round = 1; round <= 3; ++round) {
+    ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+    auto count = reader->prepare("SELECT count(*) FROM rounds");
+    ASSERT_TRUE(*count->step());
+    EXPECT_EQ(count->integer(0), round);
+  }
+  // A reader in the middle of its reading does not hold the writer up.
+  auto slow = reader->prepare("SELECT round FROM rounds");
+  ASSERT_TRUE(*slow->step());
+  EXPECT_THAT(history.append_evaluation(evaluation(3), 0), Succeeds());
+}
+
+TEST_F(Histories, SummariesAreOverTheClientsThatHaveSamples) {
+  auto history = make();
+  fill(history, 4);
+  const auto pre = history.evals("clients", "pre", "test");
+  ASSERT_THAT(pre, Succeeds());
+  ASSERT_EQ(pre->size(), 2U);
+  EXPECT_EQ((*pre)[0].round, 2);
+  EXPECT_EQ((*pre)[1].round, 4);
+  const auto& s = (*pre)[1].summary;
+  EXPECT_DOUBLE_EQ(s.mean, (0.25 + 1) / 2);
+  EXPECT_DOUBLE_EQ(s.std, 0.375);
+  EXPECT_DOUBLE_EQ(s.micro, 0.5);
+  EXPECT_DOUBLE_EQ(s.min, 0.25);
+  EXPECT_DOUBLE_EQ(s.max, 1);
+  EXPECT_DOUBLE_EQ(s.loss, (0.125 + 0.25) / 2);
+  EXPECT_DOUBLE_EQ(s.precision_macro, 0.5);
+  EXPECT_DOUBLE_EQ(s.f1_macro, 0.25);
+  EXPECT_DOUBLE_EQ(s.f1_remap, 0.75);
+  EXPECT_DOUBLE_EQ(history.evals("clients", "pre", "val")->at(0).summary.mean, 1);
+  EXPECT_TRUE(history.evals("clients", "post", "val")->empty());
+  EXPECT_DOUBLE_EQ(history.evals("clients", "global", "test")->at(0).summary.mean, 0.5);
+  EXPECT_DOUBLE_EQ(history.evals("newcomers", "post", "test")->at(0).summary.mean, 1);
+  EXPECT_TRUE(history.evals("newcomers", "global", "test")->empty());
+}
+
+TEST_F(Histories, TotalsAddUp) {
+  auto history = make();
+  EXPECT_EQ(history.totals()->bytes_down, 0) << "before the first round";
+  fill(history, 3);
+  const auto totals = history.totals();
+  ASSERT_THAT(totals, Succeeds());
+  EXPECT_EQ(totals->bytes_down, 300);
+  EXPECT_EQ(totals->bytes_up, 270);
+  EXPECT_EQ(totals->wire_down, 360);
+  EXPECT_EQ(totals->wire_up, 330);
+  EXPECT_EQ(totals->dropped, 3);
+  EXPECT_EQ(totals->rejected, 0);
+  EXPECT_DOUBLE_EQ(totals->sim_seconds, 6);
+  EXPECT_DOUBLE_EQ(totals->wall_seconds, 3.25);  // one evaluation took a quarter of a second
+  EXPECT_DOUBLE_EQ(totals->train_seconds, 1.5);
+}
+
+TEST_F(Histories, ARoundWithoutUploadsHasNoLoss) {
+  auto history = make();
+  auto report = round_report(1);
+  report.loss = std::nan("");
+  ASSERT_THAT(history.append_round(report), Succeeds());
+  EXPECT_EQ(ask("SELECT loss IS NULL FROM rounds"), "1;");
+}
+
+TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
+  std::string at_two;
+  {
+    auto history = make();
+    fill(history, 2);
+    at_two = digest(history);
+    for (int64_t round = 3; round <= 5; ++round)
+      ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+    ASSERT_THAT(history.append_evaluation(evaluation(4), 0), Succeeds());
+    EXPECT_NE(digest(history), at_two);
+  }
+  auto again = History::reopen(path_, 2);
+  ASSERT_THAT(again, Succeeds());
+  EXPECT_EQ(digest(*again), at_two);
+  EXPECT_TRUE(*again->has_evaluation(2));
+  EXPECT_FALSE(*again->has_evaluation(4));
+  EXPECT_EQ(ask("SELECT max(round) FROM client_evals"), "2;");
+  EXPECT_THAT(again->append_round(round_report(3)), Succeeds());
+}
+
+TEST_F(Histories, ReopeningWithTooFewRoundsFailsAndLosesNothing) {
+  {
+    auto history = make();
+    fill(history, 3);
+  }
+  EXPECT_THAT(History::reopen(path_, 5), FailsWith(Error::kInvalid, "holds 3 rounds"));
+  EXPECT_EQ(ask("SELECT count(*) FROM rounds"), "3;");
+}
+
+TEST_F(Histories, OtherAndDamagedFilesAreClearErrors) {
+  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, "--force")) << "no such file";
+  testing::put(path_,
+               "this is not a database, and it is longer than a header of one hundred bytes "
+               "so that nobody takes it for an empty file");
+  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, path_));
+  std::filesystem::remove(path_);
+  {
+    auto history = make();
+    ASSERT_THAT(history.set("format", "2"), Succeeds());
+  }
+  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, "another program or version"));
+}
+
+TEST_F(Histories, ATruncatedFileIsAClearError) {
+  {
+    auto history = make();
+    fill(history, 60);
+  }
+  const auto whole = testing::get(path_);
+  ASSERT_GT(whole.size(), 20000U);
+  for (const size_t size : {whole.size() - 5000, whole.size() / 2, size_t{5000}, size_t{100}}) {
+    testing::put(path_, whole.substr(0, size));
+    EXPECT_THAT(History::reopen(path_, 60), FailsWith(Error::kInvalid, path_)) << size;
+  }
+}
+
+TEST_F(Histories, TheDigestSeesEveryNumberButTimes) {
+  const auto of = [&](const std::function<void(RoundReport&)>& change_round,
+                      const std::function<void(EvalReport&)>& change_eval, double seconds = 0) {
+    const TempDir dir;
+    auto history = *History::create(dir.path() + "/h", {}, two_clients_and_a_newcomer());
+    auto round = round_report(1);
+    if (change_round) change_round(round);
+    EXPECT_THAT(history.append_round(round), Succeeds());
+    auto report = evaluation(1);
+    if (change_eval) change_eval(report);
+    EXPECT_THAT(history.append_evaluation(report, seconds), Succeeds());
+    return digest(history);
+  };
+  const auto same = of(nullptr, nullptr);
+  EXPECT_EQ(
+      of([](auto& r) { r.sim_seconds = 9, r.wall_seconds = 9, r.train_seconds = 9; }, nullptr, 5),
+      same);
+  for (const auto field : {&RoundReport::cohort, &RoundReport::dropped, &RoundReport::rejected,
+                           &RoundReport::bytes_down, &RoundReport::bytes_up,
+                           &RoundReport::wire_down, &RoundReport::wire_up})
+    EXPECT_NE(of([&](auto& r) { r.*field += 1; }, nullptr), same);
+  EXPECT_NE(of([](auto& r) { r.loss = std::nextafter(r.loss, 9); }, nullptr), same);
+  EXPECT_NE(of([](auto& r) { r.loss = std::nan(""); }, nullptr), same);
+  for (const auto field : {&ClientMetrics::loss, &ClientMetrics::precision_macro,
+                           &ClientMetrics::f1_macro, &ClientMetrics::f1_remap})
+    for (const auto view : {&Evaluation::pre_test, &Evaluation::post_test, &Evaluation::pre_val})
+      EXPECT_NE(of(nullptr,
+                   [&](auto& e) {
+                     double& value = e.clients[0].*view.*field;
+                     value = std::nextafter(value, 9);
+                   }),
+                same);
+  EXPECT_NE(of(nullptr, [](auto& e) { --e.clients[1].post_test.correct; }), same);
+  EXPECT_NE(of(nullptr, [](auto& e) { ++e.newcomers[0].pre_test.n; }), same);
+  EXPECT_NE(of(nullptr, [](auto& e) { e.clients[0].global_test.reset(); }), same);
+}
+
+}  // namespace
+}  // namespace tessera
