@@ -1,30 +1,11 @@
 #include "report/history.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <unordered_map>
 
 namespace tessera {
 namespace {
-
-std::optional<int64_t> round_of_summary(const RunHistory& run) {
-  const auto summary = nlohmann::json::parse(run.meta.summary, nullptr, false);
-  if (!summary.is_object()) return std::nullopt;
-  const auto found = summary.find("selected_round");
-  if (found == summary.end() || !found->is_number_integer()) return std::nullopt;
-  return found->get<int64_t>();
-}
-
-std::optional<int64_t> best_validation_round(const RunHistory& run) {
-  const EvalRow* best = nullptr;
-  for (const auto& row : run.evals) {
-    if (row.who != "clients" || row.view != run.meta.headline || row.part != "val") continue;
-    if (std::isnan(row.mean)) continue;
-    if (!best || row.mean > best->mean) best = &row;
-  }
-  return best ? std::optional(best->round) : std::nullopt;
-}
 
 void add(double& sum, double value) {
   if (std::isfinite(value)) sum += value;
@@ -72,16 +53,20 @@ std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const 
   return out;
 }
 
-int64_t selected_round(const RunHistory& run) {
-  if (const auto round = round_of_summary(run)) return *round;
-  if (const auto round = best_validation_round(run)) return *round;
+int64_t last_evaluated_round(const RunHistory& run) {
   int64_t last = -1;
   for (const auto& row : run.evals) last = std::max(last, row.round);
   return last;
 }
 
-bool selected_by_validation(const RunHistory& run) {
-  return round_of_summary(run) || best_validation_round(run);
+std::optional<int64_t> best_validation_round(const RunHistory& run) {
+  const EvalRow* best = nullptr;
+  for (const auto& row : run.evals) {
+    if (row.who != "clients" || row.view != run.meta.headline || row.part != "val") continue;
+    if (std::isnan(row.mean)) continue;
+    if (!best || row.mean > best->mean) best = &row;
+  }
+  return best ? std::optional(best->round) : std::nullopt;
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -86,10 +87,9 @@ const EvalRow* eval_at(const RunHistory& run, int64_t round, const std::string& 
 /// Test accuracy of every client at a round, in the order of run.clients; kAbsent where none.
 std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const std::string& view);
 
-/// The round a run is judged at: `selected_round` of meta.summary; else the first round with the
-/// best mean validation accuracy of the headline view; else the last evaluated one. −1 = no evals.
-int64_t selected_round(const RunHistory& run);
-/// True if selected_round was chosen by validation accuracy (or by the summary), not as the last.
-bool selected_by_validation(const RunHistory& run);
+/// The round a run is judged at, as in summary.json. −1 = no evals.
+int64_t last_evaluated_round(const RunHistory& run);
+/// The first round with the best mean validation accuracy of the headline view, if any was measured.
+std::optional<int64_t> best_validation_round(const RunHistory& run);
 
 }  // namespace tessera

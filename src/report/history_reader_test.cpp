@@ -108,13 +108,10 @@ TEST_F(HistoryReader, SumsAndSelection) {
   EXPECT_EQ(spent.wall_seconds, 1) << "NULL adds nothing";
   EXPECT_EQ(spent_until(run, 1).bytes_down, 10);
 
-  EXPECT_EQ(selected_round(run), 1) << "the first of equals on validation";
-  run.meta.summary = R"({"selected_round": 2})";
-  EXPECT_EQ(selected_round(run), 2);
-  run.meta.summary = "damaged {";
+  EXPECT_EQ(last_evaluated_round(run), 2);
+  EXPECT_EQ(best_validation_round(run), 1) << "the first of equals on validation";
   run.meta.headline = "pre";
-  EXPECT_EQ(selected_round(run), 2) << "no validation: the last one";
-  EXPECT_FALSE(selected_by_validation(run));
+  EXPECT_EQ(best_validation_round(run), std::nullopt) << "no validation of that view";
 
   const auto accuracy = client_accuracy(run, 2, "post");
   ASSERT_EQ(accuracy.size(), 2u);

@@ -42,23 +42,22 @@ std::string client_name(const ClientRow& client) {
 // What the sections share, looked up once.
 struct Facts {
   const RunHistory& run;
-  int64_t selected = -1;  // the round the run is judged at
-  bool by_validation = false;
+  int64_t judged = -1;            // the last evaluated round
+  std::optional<int64_t> best{};  // on validation
   int64_t last_round = 0;  // trained so far
   const EvalRow* headline = nullptr;
 
   std::string when() const {
-    if (selected < 0) return "not evaluated yet";
-    return fmt::format("round {}{}", selected, by_validation ? ", best on validation" : ", last");
+    return judged < 0 ? "not evaluated yet" : fmt::format("round {}", judged);
   }
 };
 
 Facts gather(const RunHistory& run) {
   Facts facts{run};
-  facts.selected = selected_round(run);
-  facts.by_validation = selected_by_validation(run);
+  facts.judged = last_evaluated_round(run);
+  facts.best = best_validation_round(run);
   for (const auto& row : run.rounds) facts.last_round = std::max(facts.last_round, row.round);
-  facts.headline = eval_at(run, facts.selected, "clients", run.meta.headline, "test");
+  facts.headline = eval_at(run, facts.judged, "clients", run.meta.headline, "test");
   return facts;
 }
 
@@ -93,6 +92,11 @@ std::string tiles(const Facts& facts) {
   std::vector<Tile> out;
   out.push_back({"Accuracy, " + view_name(run.meta.headline), plus_minus(row.mean, row.std),
                  "mean ± std over clients, " + facts.when(), true});
+  const auto* best = facts.best ? eval_at(run, *facts.best, "clients", run.meta.headline, "test")
+                                : nullptr;
+  if (best)
+    out.push_back({"Best on validation", plus_minus(best->mean, best->std),
+                   fmt::format("test accuracy of round {}", *facts.best)});
   out.push_back({"Worst 10 %", percent(row.worst10),
                  fmt::format("of clients; best: {}", percent(row.best10))});
   out.push_back({"Per sample", percent(row.micro), "all test samples pooled"});
@@ -143,12 +147,12 @@ std::string accuracy_figure(const Facts& facts) {
     chart.series.push_back(accuracy_series(newcomers, "newcomers", kNewcomerColour, false));
     chart.series.back().dashed = true;
   }
-  if (facts.by_validation)
-    chart.marks.push_back({static_cast<double>(facts.selected),
-                           fmt::format("best on validation: round {}", facts.selected)});
+  if (facts.best)
+    chart.marks.push_back({static_cast<double>(*facts.best),
+                           fmt::format("best on validation: round {}", *facts.best)});
   return figure("Accuracy over rounds", svg::line_chart(chart),
                 fmt::format("Mean over clients of each client's test accuracy. The band is ± one "
-                            "standard deviation over clients, {}. Round 0 is before training.",
+                            "standard deviation over clients, {}.",
                             view_name(run.meta.headline)));
 }
 
@@ -226,8 +230,8 @@ std::string loss_figure(const Facts& facts) {
 
 std::string client_figure(const Facts& facts) {
   const auto& run = facts.run;
-  const auto before = client_accuracy(run, facts.selected, "pre");
-  const auto after = client_accuracy(run, facts.selected, "post");
+  const auto before = client_accuracy(run, facts.judged, "pre");
+  const auto after = client_accuracy(run, facts.judged, "post");
   svg::DumbbellChart chart;
   chart.label = "Test accuracy of every client before and after personalization";
   chart.value = {"Test accuracy", Quantity::kFraction};
@@ -316,8 +320,8 @@ std::string partition_figure(const Facts& facts) {
 
 std::string client_table(const Facts& facts) {
   const auto& run = facts.run;
-  const auto before = client_accuracy(run, facts.selected, "pre");
-  const auto after = client_accuracy(run, facts.selected, "post");
+  const auto before = client_accuracy(run, facts.judged, "pre");
+  const auto after = client_accuracy(run, facts.judged, "post");
   HtmlTable table;
   table.header = {"Client", "Train", "Validation", "Test", "Classes", "Before", "After", "Gain"};
   for (size_t i = 0; i < run.clients.size(); ++i) {

@@ -38,8 +38,8 @@ RunHistory small_run() {
   }
   for (const char* view : {"pre", "post"}) {
     const int64_t more = view == std::string("post") ? 2 : 0;
-    run.client_evals.push_back({1, 0, view, "test", 10, 5 + more});
-    run.client_evals.push_back({1, 1, view, "test", 10, 4 + more});
+    run.client_evals.push_back({2, 0, view, "test", 10, 5 + more});
+    run.client_evals.push_back({2, 1, view, "test", 10, 4 + more});
   }
   return run;
 }
@@ -49,11 +49,12 @@ json table_row(const std::string& method, double accuracy) {
           {"difference", -0.02}, {"p_value", 0.0004}, {"best_baseline", "FedAMP"}};
 }
 
-TEST(RunReport, ShowsTheSelectedRound) {
+TEST(RunReport, ShowsTheLastRoundAndTheBestOnValidation) {
   const auto page = run_report(small_run());
   ASSERT_TRUE(page.ok()) << page.status();
+  EXPECT_THAT(*page, HasSubstr("70.0 ± 12.5\u00a0%"));
   EXPECT_THAT(*page, HasSubstr("62.5 ± 12.5\u00a0%"));
-  EXPECT_THAT(*page, HasSubstr("round 1, best on validation"));
+  EXPECT_THAT(*page, HasSubstr("best on validation: round 1"));
   EXPECT_THAT(*page, HasSubstr("<title>FedACS · cifar10 · lenet</title>"));
   EXPECT_THAT(*page, HasSubstr("Personalization helps 2 of 2 clients."));
   EXPECT_THAT(*page, HasSubstr("8.00 kB"));  // two rounds of 3000 down and 1000 up
