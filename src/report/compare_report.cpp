@@ -17,7 +17,7 @@ using svg::Quantity;
 using svg::value_text;
 
 struct Row {
-  std::string method, best_baseline;
+  std::string method, best_baseline, paired_by;
   std::map<std::string, double> numbers;  // absent = kAbsent
   double at(const char* field) const { return numbers.at(field); }
 };
@@ -41,6 +41,8 @@ Result<std::vector<Row>> read_table(const json& table) {
     row.method = item["method"].get<std::string>();
     if (item.contains("best_baseline") && item["best_baseline"].is_string())
       row.best_baseline = item["best_baseline"].get<std::string>();
+    if (item.contains("paired_by") && item["paired_by"].is_string())
+      row.paired_by = item["paired_by"].get<std::string>();
     for (const char* field :
          {"seeds", "accuracy_mean", "accuracy_std", "pre_mean", "post_mean", "worst10",
           "bytes_down", "bytes_up", "sim_seconds", "wall_seconds", "difference", "p_value"}) {
@@ -96,9 +98,9 @@ double deviation(const std::vector<double>& values) {
 std::string table_section(const std::vector<Row>& rows) {
   HtmlTable table;
   table.header = {"Method",  "Seeds",     "Accuracy",  "Worst 10 %", "Before", "After",
-                  "Traffic", "Sim. time", "Wall time", "Difference", "p"};
+                  "Traffic", "Sim. time", "Wall time", "Difference", "to",     "p"};
   const auto percent = [](double fraction) { return value_text(Quantity::kFraction, fraction); };
-  std::string baseline;
+  std::string pairs;
   double best = -1;
   for (const auto& row : rows)
     best = std::max(best, std::isfinite(row.at("accuracy_mean")) ? row.at("accuracy_mean") : -1);
@@ -108,7 +110,7 @@ std::string table_section(const std::vector<Row>& rows) {
       accuracy = fmt::format("{:.1f} ± {:.1f} %", row.at("accuracy_mean") * 100,
                              row.at("accuracy_std") * 100);
     const double difference = row.at("difference"), p = row.at("p_value");
-    if (!row.best_baseline.empty()) baseline = row.best_baseline;
+    if (!row.best_baseline.empty()) pairs = row.paired_by.empty() ? "seeds" : row.paired_by;
     if (row.at("accuracy_mean") == best) table.bold.push_back(table.rows.size());
     table.rows.push_back(
         {row.method, value_text(Quantity::kCount, row.at("seeds")), accuracy,
@@ -123,9 +125,9 @@ std::string table_section(const std::vector<Row>& rows) {
   table.caption =
       "Accuracy is the mean over clients, ± the standard deviation over seeds; before "
       "and after are without and with personalization.";
-  if (!baseline.empty())
-    table.caption +=
-        fmt::format(" Difference in points and p are paired by seed, against {}.", baseline);
+  if (!pairs.empty())
+    table.caption += fmt::format(
+        " Differences are points to the best other method; p is a paired t-test over {}.", pairs);
   return html_table(table);
 }
 
@@ -137,7 +139,7 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
     svg::StripRow row{method.name, method.colour, {}};
     std::vector<double> values;
     for (const auto* run : method.runs) {
-      const auto* eval = eval_at(*run, selected_round(*run), "clients", run->meta.headline, "test");
+      const auto* eval = eval_at(*run, last_evaluated_round(*run), "clients", run->meta.headline, "test");
       if (!eval) continue;
       values.push_back(eval->mean);
       row.samples.push_back({"seed " + run->meta.seed, eval->mean});
@@ -212,7 +214,7 @@ std::string cost_figure(const std::vector<Method>& methods, const svg::Axis& x,
 std::map<int64_t, double> per_client(const Method& method, std::map<int64_t, std::string>& names) {
   std::map<int64_t, std::vector<double>> values;
   for (const auto* run : method.runs) {
-    const auto accuracy = client_accuracy(*run, selected_round(*run), run->meta.headline);
+    const auto accuracy = client_accuracy(*run, last_evaluated_round(*run), run->meta.headline);
     for (size_t i = 0; i < run->clients.size(); ++i) {
       const auto& client = run->clients[i];
       if (client.newcomer) continue;

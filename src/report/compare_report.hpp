@@ -18,9 +18,10 @@ namespace tessera {
 ///   accuracy_std    its standard deviation over seeds; null for one seed
 ///   pre_mean, post_mean, worst10           fractions, mean over seeds
 ///   bytes_down, bytes_up, sim_seconds, wall_seconds   of a whole run, mean over seeds
-///   difference      mean over paired seeds of accuracy − that of best_baseline, fraction
+///   difference      mean over pairs of accuracy − that of best_baseline, fraction
 ///   p_value         of that paired difference
-///   best_baseline   the method compared with; null where the row is that method itself
+///   best_baseline   the method compared with; null where there is none
+///   paired_by       seeds or clients: what the pairs are; missing = seeds
 /// Every field but `method` may be null or missing and prints as "–".
 /// kInvalid names the row and field that is not of its type.
 Result<std::string> compare_report(const std::string& title, const std::vector<RunHistory>& runs,
