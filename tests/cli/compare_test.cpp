@@ -1,0 +1,116 @@
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "playground.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Compare : public Playground {
+ protected:
+  std::vector<std::string> words(const std::string& out,
+                                 const std::vector<std::string>& more = {}) {
+    std::vector<std::string> all{"compare", path("e.toml"), "--methods", "local,fedavg", "--seeds",
+                                 "2",       "--quiet",      "--out",     path(out)};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  /// accuracy_mean by row.
+  nlohmann::json accuracies(const std::string& out) {
+    nlohmann::json all;
+    for (const auto& row : json(out + "/table.json")) all[row["method"]] = row["accuracy_mean"];
+    return all;
+  }
+};
+
+TEST_F(Compare, TablesReportAndCells) {
+  const auto done = tessera(words("c"));
+  ASSERT_EQ(done.code, 0) << done.err;
+  for (const char* name :
+       {"table.md", "table.csv", "table.json", "report.html", "local-s1/summary.json",
+        "local-s2/summary.json", "fedavg-s1/report.html", "fedavg-s2/summary.json"})
+    EXPECT_TRUE(exists(std::string("c/") + name)) << name;
+  const auto table = json("c/table.json");
+  ASSERT_EQ(table.size(), 3u);
+  EXPECT_EQ(table[2]["method"], "fedavg (post)");
+  EXPECT_EQ(table[0]["paired_by"], "seeds");
+  const auto one = json("c/local-s1/summary.json"), two = json("c/local-s2/summary.json");
+  EXPECT_NEAR(table[0]["accuracy_mean"],
+              (one["accuracy"]["mean"].get<double>() + two["accuracy"]["mean"].get<double>()) / 2,
+              1e-12);
+  EXPECT_THAT(done.out, HasSubstr("accuracy % (± seeds)"));
+  EXPECT_THAT(done.out, HasSubstr("fedavg (post)"));
+}
+
+TEST_F(Compare, ReadsWhatIsThere) {
+  ASSERT_EQ(tessera(words("c")).code, 0);
+  const auto cell = slurp(path("c/fedavg-s2/summary.json"));
+  const auto table = slurp(path("c/table.json"));
+  const auto again = tessera(words("c", {"--json"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, table);  // wall times are in both: nothing was run again
+  EXPECT_EQ(slurp(path("c/fedavg-s2/summary.json")), cell);
+  std::filesystem::remove(path("c/report.html"));
+  EXPECT_EQ(tessera({"report", path("c")}).code, 0);
+  EXPECT_TRUE(exists("c/report.html"));
+}
+
+TEST_F(Compare, OtherConfigurationsAreNotOverwritten) {
+  ASSERT_EQ(tessera(words("c")).code, 0);
+  const auto refused = tessera(words("c", {"--set", "train.lr=0.05"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(error_lines(refused), 1);
+  EXPECT_THAT(refused.err, HasSubstr("c/local-s1"));
+  EXPECT_THAT(refused.err, HasSubstr("--force"));
+  EXPECT_EQ(tessera(words("c", {"--set", "train.lr=0.05", "--force"})).code, 0);
+  EXPECT_THAT(slurp(path("c/local-s1/config.toml")), HasSubstr("lr = 0.05\n"));
+}
+
+TEST_F(Compare, ContinuesAfterCtrlC) {
+  experiment("fedavg", kLongRounds);
+  Process process(words("c"), {});
+  ASSERT_TRUE(process.wait_until([&] { return rounds_done("c/local-s2") >= 2; }));
+  process.signal(SIGINT);
+  const auto stopped = process.wait();
+  EXPECT_EQ(stopped.code, 130);
+  EXPECT_THAT(stopped.err, HasSubstr("the same command continues"));
+  const auto first = slurp(path("c/local-s1/summary.json"));
+  ASSERT_EQ(tessera(words("c")).code, 0);
+  EXPECT_EQ(slurp(path("c/local-s1/summary.json")), first);
+  ASSERT_EQ(tessera(words("whole")).code, 0);
+  EXPECT_EQ(accuracies("c"), accuracies("whole"));
+}
+
+TEST_F(Compare, OneSeedIsComparedOverClients) {
+  const auto done = tessera(
+      {"compare", path("e.toml"), "--methods", "local,fedper", "--out", path("c"), "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("accuracy % (± clients)"));
+  EXPECT_THAT(done.out, HasSubstr("paired t-test over clients"));
+}
+
+TEST_F(Compare, WrongWords) {
+  const auto expect_wrong = [&](const std::vector<std::string>& more, const std::string& text) {
+    std::vector<std::string> all{"compare", path("e.toml"), "--out", path("c")};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto done = tessera(all);
+    EXPECT_EQ(done.code, 2);
+    EXPECT_EQ(error_lines(done), 1);
+    EXPECT_THAT(done.err, HasSubstr(text));
+    EXPECT_FALSE(exists("c"));
+  };
+  expect_wrong({"--methods", "local,fedagv"}, "unknown method 'fedagv' (did you mean 'fedavg'?)");
+  expect_wrong({"--methods", "local,local"}, "'local' is listed twice");
+  expect_wrong({"--methods", "local,"}, "--methods");
+  expect_wrong({"--methods", "local", "--seeds", "x"}, "'x' is not a seed");
+  expect_wrong({"--methods", "local", "--seeds", "1,1"}, "1 is listed twice");
+  expect_wrong({"--methods", "local", "--seeds", "0"}, "how many seeds");
+  expect_wrong({"--methods", "local,fedprox", "--set", "method.mu=1"}, "method.mu");
+}
+
+}  // namespace
+}  // namespace tessera::testing

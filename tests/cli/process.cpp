@@ -1,0 +1,101 @@
+#include "process.hpp"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+namespace tessera::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kPoll = std::chrono::milliseconds(2);
+
+std::string fresh_file() {
+  std::string path = "/tmp/tessera-cli-XXXXXX";
+  const int fd = mkstemp(path.data());
+  if (fd >= 0) close(fd);
+  return path;
+}
+
+[[noreturn]] void become(std::vector<char*> argv, const Process::Options& options,
+                         const std::string& out, const std::string& err) {
+  const auto redirect = [](const std::string& path, int to) {
+    const int fd = open(path.c_str(), O_WRONLY | O_TRUNC);
+    if (fd < 0 || dup2(fd, to) < 0) _exit(99);
+  };
+  redirect(out, STDOUT_FILENO);
+  redirect(err, STDERR_FILENO);
+  for (const auto& name : options.unset) unsetenv(name.c_str());
+  if (!options.directory.empty() && chdir(options.directory.c_str()) != 0) _exit(98);
+  execv(argv[0], argv.data());
+  _exit(97);
+}
+
+}  // namespace
+
+std::string slurp(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+Process::Process(const std::vector<std::string>& arguments, Options options)
+    : out_(fresh_file()), err_(fresh_file()) {
+  std::vector<std::string> words{TESSERA_BINARY};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  pid_ = fork();
+  if (pid_ == 0)
+    become(argv, options, options.standard_output.empty() ? out_ : options.standard_output, err_);
+}
+
+Process::~Process() {
+  if (running()) signal(SIGKILL), wait();
+  unlink(out_.c_str());
+  unlink(err_.c_str());
+}
+
+void Process::signal(int number) const {
+  if (pid_ > 0) kill(pid_, number);
+}
+
+bool Process::running() {
+  if (pid_ > 0 && waitpid(pid_, &status_, WNOHANG) == pid_) pid_ = -1;
+  return pid_ > 0;
+}
+
+bool Process::wait_until(const std::function<bool()>& happened, std::chrono::seconds limit) {
+  const auto deadline = Clock::now() + limit;
+  while (Clock::now() < deadline) {
+    if (happened()) return true;
+    if (!running()) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return false;
+}
+
+Finished Process::wait(std::chrono::seconds limit) {
+  wait_until([this] { return !running(); }, limit);
+  if (running()) {
+    signal(SIGKILL);
+    waitpid(pid_, &status_, 0);
+    pid_ = -1;
+  }
+  const int code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
+  return {code, slurp(out_), slurp(err_)};
+}
+
+Finished tessera(const std::vector<std::string>& arguments, Process::Options options) {
+  return Process(arguments, std::move(options)).wait();
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,50 @@
+// A program run as a child, with its output in files and a deadline on everything.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tessera::testing {
+
+struct Finished {
+  int code = -1;  // exit code, or −signal if it was killed
+  std::string out, err;
+};
+
+class Process {
+ public:
+  struct Options {
+    std::string directory;           // to run in
+    std::string standard_output;     // a file; empty: captured
+    std::vector<std::string> unset;  // environment variables to leave out
+  };
+  /// Starts `tessera` with these arguments.
+  Process(const std::vector<std::string>& arguments, Options options);
+  ~Process();  // kills it if it still runs
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  void signal(int number) const;
+  bool running();
+  /// Waits until it ends; after `limit` it is killed and the code is −SIGKILL.
+  Finished wait(std::chrono::seconds limit = std::chrono::seconds(120));
+  /// True once `happened` is, false when the program ends or `limit` passes before.
+  bool wait_until(const std::function<bool()>& happened,
+                  std::chrono::seconds limit = std::chrono::seconds(60));
+
+ private:
+  pid_t pid_ = -1;
+  int status_ = 0;
+  std::string out_, err_;
+};
+
+/// Start and wait.
+Finished tessera(const std::vector<std::string>& arguments, Process::Options options = {});
+
+std::string slurp(const std::string& path);
+
+}  // namespace tessera::testing
