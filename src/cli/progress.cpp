@@ -16,11 +16,13 @@ namespace {
 constexpr double kRedrawSeconds = 0.1, kLineSeconds = 5.0;
 constexpr int kMinBar = 10, kMaxBar = 40, kUsualWidth = 80;
 
-std::string facts(const Progress& p) {
+std::string facts(const Progress& p, bool brief) {
   std::string out;
   const auto add = [&](const std::string& text) { out += (out.empty() ? "" : "  ") + text; };
   if (p.round > 0) add(fmt::format("round {}/{}", p.round, p.rounds));
-  if (p.round == 0 || p.stage != "training") add(p.stage);
+  // In a bar the stage would come and go with every evaluation and push the bar about.
+  const bool edge = p.round == 0 || p.round == p.rounds;
+  if (edge || (p.stage != "training" && !brief)) add(p.stage);
   if (std::isfinite(p.accuracy)) add(fmt::format("accuracy {:.1f} %", p.accuracy * 100));
   if (std::isfinite(p.eta) && p.round < p.rounds) add("ETA " + human_seconds(p.eta));
   if (p.clients_per_second > 0)
@@ -62,11 +64,11 @@ LiveLine::Screen standard_error() {
 }  // namespace
 
 std::string progress_line(const std::string& label, const Progress& progress) {
-  return label + "  " + facts(progress);
+  return label + "  " + facts(progress, false);
 }
 
 std::string progress_bar(const std::string& label, const Progress& progress, int width) {
-  const auto text = facts(progress);
+  const auto text = facts(progress, true);
   // One column stays free: a full last column makes some terminals wrap.
   const int room = std::max(0, width - 1);
   const int bar = std::min(kMaxBar, room - static_cast<int>(columns(label) + columns(text)) - 4);

@@ -42,6 +42,9 @@ TEST(ProgressBar, FitsTheWidth) {
   for (int width = 0; width < 130; ++width)
     EXPECT_LE(columns(progress_bar("ü", at_round(25), width)), static_cast<size_t>(width));
   EXPECT_EQ(progress_bar("ab", at_round(25), 40).find("█"), std::string::npos);
+  auto pause = at_round(25);
+  pause.stage = "evaluating";
+  EXPECT_EQ(progress_bar("a", pause, 120), wide) << "the bar must not jump at every evaluation";
 }
 
 struct Fake {
