@@ -1,20 +1,13 @@
-#include "run/run.hpp"
-
+#include <ATen/ATen.h>
 #include <malloc.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstring>
-#include <map>
 #include <set>
 
-#include "base/key.hpp"
-#include "io/file.hpp"
-#include "io/npy.hpp"
 #include "io/sqlite.hpp"
 #include "io/tensor/tensor_codec.hpp"
-#include "io/testing.hpp"
 #include "run/checkpoint.hpp"
+#include "run/testing.hpp"
 
 namespace tessera {
 namespace {
@@ -22,93 +15,12 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using testing::FailsWith;
+using testing::kClasses;
+using testing::kFeatures;
+using testing::kParameters;
+using testing::outcome;
+using testing::Runs;
 using testing::Succeeds;
-using testing::TempDir;
-
-constexpr int64_t kFeatures = 5, kClasses = 3;
-constexpr int64_t kParameters = kFeatures * 100 + 100 + 100 * kClasses + kClasses;
-
-template <class T>
-Npy npy(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
-  Npy out{dtype, std::move(shape), Bytes(values.size() * sizeof(T))};
-  std::memcpy(out.data.data(), values.data(), out.data.size());
-  return out;
-}
-
-// Clients whose classes have their centres at different places: a personal model is better.
-void write_federation(const std::string& dir, int64_t clients) {
-  Rng rng(21);
-  for (int64_t client = 0; client < clients; ++client) {
-    std::map<std::string, Npy> arrays;
-    for (const auto& [part, n] : {std::pair{"train", 24}, {"val", 8}, {"test", 12}}) {
-      std::vector<float> x;
-      std::vector<int64_t> y;
-      for (int i = 0; i < n; ++i) {
-        y.push_back(static_cast<int64_t>(rng.below(kClasses)));
-        for (int64_t k = 0; k < kFeatures; ++k)
-          x.push_back(static_cast<float>(((y.back() + client) % kFeatures == k ? 1.0 : 0.0) +
-                                         0.6 * rng.normal()));
-      }
-      arrays[std::string("x_") + part] = npy(DType::kF32, {n, kFeatures}, x);
-      arrays[std::string("y_") + part] = npy(DType::kI64, {n}, y);
-    }
-    ASSERT_THAT(write_npz(fmt::format("{}/client-{}.npz", dir, client), arrays), Succeeds());
-  }
-}
-
-// Everything a finished run must not differ in: models byte by byte, numbers by their digest.
-std::map<std::string, std::string> outcome(const std::string& dir, const json& summary) {
-  std::map<std::string, std::string> out{{"digest", summary.at("history_digest")}};
-  for (const auto& entry : fs::directory_iterator(dir + "/models"))
-    out[entry.path().filename()] = testing::get(entry.path());
-  return out;
-}
-
-class Runs : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    data_ = new TempDir;
-    write_federation(data_->path(), 4);
-  }
-  static void TearDownTestSuite() { delete data_; }
-
-  // `more` are further "section.key=value" settings.
-  Experiment experiment(std::vector<std::string> more = {}, const std::string& method = "fedavg") {
-    const auto text = fmt::format(
-        "name = \"tiny\"\nseed = 3\nrounds = 6\n"
-        "[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"{}\"\nnewcomers = 1\n"
-        "[model]\nname = \"mlp100\"\n"
-        "[train]\nbatch = 8\nlr = 0.1\n"
-        "[federation]\neval_every = 2\ncheckpoint_every = 2\n"
-        "[method]\nname = \"{}\"\n",
-        data_->path(), method);
-    auto parsed = parse_experiment(text, "tiny.toml", {.sets = std::move(more)});
-    EXPECT_THAT(parsed, Succeeds());
-    return *parsed;
-  }
-  std::string out(const std::string& name) const { return dir_.path() + "/" + name; }
-  json run(const Experiment& experiment, const RunRequest& request) {
-    auto summary = run_experiment(experiment, request);
-    EXPECT_THAT(summary, Succeeds());
-    return summary.ok() ? *summary : json::object();
-  }
-  json run(const Experiment& experiment, const std::string& name) {
-    return run(experiment, RunRequest{.out = out(name)});
-  }
-  // Leaves the run after `rounds` rounds, as Ctrl-C would.
-  void begin(const Experiment& experiment, const std::string& name, int64_t rounds) {
-    std::atomic<bool> stop{false};
-    const auto ended = run_experiment(
-        experiment, {.out = out(name),
-                     .on_progress = [&](const Progress& p) { stop = stop || p.round >= rounds; },
-                     .stop = &stop});
-    ASSERT_THAT(ended, FailsWith(Error::kInterrupted, "--resume"));
-  }
-
-  static TempDir* data_;
-  TempDir dir_;
-};
-TempDir* Runs::data_ = nullptr;
 
 // The means over clients, recomputed from the single clients' counts in the file.
 std::map<int64_t, double> accuracies(const std::string& path, const std::string& view,
@@ -173,6 +85,22 @@ TEST_F(Runs, NumbersOfTheSummaryFollowFromTheHistory) {
   EXPECT_EQ(summary["bytes_down"], 12 * 3 * 4 * kParameters);
   EXPECT_EQ(summary["bytes_up"], 12 * 3 * 4 * kParameters);
   EXPECT_GT(summary["wire_bytes_up"], summary["bytes_up"]);
+}
+
+TEST_F(Runs, OfEquallyGoodRoundsTheEarliestIsTheBest) {
+  const auto summary = run(experiment({"train.lr=1e-12"}), "a");  // nothing moves
+  EXPECT_EQ(summary["best"]["round"], 2);
+}
+
+TEST_F(Runs, AnInterruptionLosesNoFinishedRound) {
+  const auto what = experiment({"federation.checkpoint_every=1000"});
+  begin(what, "a", 3);
+  EXPECT_EQ(load_checkpoint(out("a"))->round, 3);
+  std::vector<std::string> notes;
+  run(what, RunRequest{.out = out("a"), .resume = true, .on_note = [&](const std::string& text) {
+                         notes.push_back(text);
+                       }});
+  EXPECT_THAT(notes, ::testing::Contains("resuming after round 3"));
 }
 
 TEST_F(Runs, SavedModelsPredictAsTheHistorySays) {
@@ -274,130 +202,6 @@ TEST_F(Runs, ARunThatDiedBeforeItsFirstCheckpointStartsAnew) {
   testing::put(out("a") + "/history.sqlite", "");
   const auto resumed = run(what, RunRequest{.out = out("a"), .resume = true});
   EXPECT_EQ(resumed["history_digest"], run(what, "b")["history_digest"]);
-}
-
-TEST_F(Runs, NothingIsOverwrittenUnasked) {
-  const auto what = experiment();
-  const auto first = run(what, "a");
-  testing::put(out("a") + "/notes.txt", "mine");
-  EXPECT_THAT(run_experiment(what, {.out = out("a")}), FailsWith(Error::kExists, "--force"));
-  EXPECT_EQ(run(what, RunRequest{.out = out("a"), .resume = true}), first) << "nothing to do";
-  const auto other = experiment({"seed=5"});
-  const auto forced = run(other, RunRequest{.out = out("a"), .force = true});
-  EXPECT_NE(forced["history_digest"], first["history_digest"]);
-  EXPECT_EQ(testing::get(out("a") + "/notes.txt"), "mine");
-  begin(what, "b", 2);
-  EXPECT_THAT(run_experiment(what, {.out = out("b")}), FailsWith(Error::kExists, "--resume"));
-}
-
-TEST_F(Runs, AnotherConfigurationIsRefusedByTheKeyThatDiffers) {
-  begin(experiment(), "a", 2);
-  const auto refused = [&](std::vector<std::string> sets, const std::string& theirs,
-                           const std::string& ours) {
-    const auto result =
-        run_experiment(experiment(std::move(sets)), {.out = out("a"), .resume = true});
-    EXPECT_THAT(result,
-                FailsWith(Error::kInvalid, fmt::format(": there '{}', here '{}'; ", theirs, ours)));
-    EXPECT_THAT(message(result.status()), ::testing::Not(::testing::HasSubstr("\n")));
-  };
-  refused({"train.lr=0.2"}, "lr = 0.1", "lr = 0.2");
-  refused({"rounds=60"}, "rounds = 6", "rounds = 60");
-  refused({"train.momentum=0.5"}, "momentum = 0.0", "momentum = 0.5");
-  const auto result = run_experiment(experiment({}, "local"), {.out = out("a"), .resume = true});
-  EXPECT_THAT(result,
-              FailsWith(Error::kInvalid, "there 'name = \"fedavg\"', here 'name = \"local\"'"));
-  // What a method adds at the end is a difference too.
-  EXPECT_THAT(run_experiment(experiment({}, "fedprox"), {.out = out("a"), .resume = true}),
-              FailsWith(Error::kInvalid, "name = \"fedprox\""));
-}
-
-TEST_F(Runs, TheDataMayHaveMoved) {
-  const auto what = experiment();
-  const auto whole = run(what, "whole");
-  begin(what, "a", 2);
-  const TempDir moved;
-  fs::copy(data_->path(), moved.path(), fs::copy_options::recursive);
-  const auto resumed = run(experiment({"data.data_dir=" + moved.path()}),
-                           RunRequest{.out = out("a"), .resume = true});
-  EXPECT_EQ(resumed["history_digest"], whole["history_digest"]);
-}
-
-TEST_F(Runs, OneRunAtATimeInADirectory) {
-  fs::create_directories(out("a"));
-  const auto lock = DirLock::take(out("a"));
-  ASSERT_THAT(lock, Succeeds());
-  EXPECT_THAT(run_experiment(experiment(), {.out = out("a")}), FailsWith(Error::kBusy, out("a")));
-  EXPECT_THAT(run_experiment(experiment(), {.out = out("a"), .force = true}),
-              FailsWith(Error::kBusy, out("a")));
-}
-
-TEST_F(Runs, DamagedFilesAreClearErrorsAndStayForInspection) {
-  const auto what = experiment();
-  const auto resumed = [&](const std::string& name) {
-    return run_experiment(what, {.out = out(name), .resume = true});
-  };
-  begin(what, "checkpoint", 3);
-  const auto state = checkpoint_path(out("checkpoint"));
-  auto bytes = testing::get(state);
-  bytes[bytes.size() - 3] ^= 1;
-  testing::put(state, bytes);
-  EXPECT_THAT(resumed("checkpoint"), FailsWith(Error::kInvalid, state));
-  EXPECT_EQ(testing::get(state), bytes);
-  EXPECT_TRUE(fs::exists(out("checkpoint") + "/history.sqlite"));
-
-  begin(what, "history", 3);
-  const auto history = out("history") + "/history.sqlite";
-  bytes = testing::get(history);
-  for (size_t i = 4096; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7);
-  testing::put(history, bytes);
-  EXPECT_THAT(resumed("history"), FailsWith(Error::kInvalid, history));
-  fs::remove(history);
-  EXPECT_THAT(resumed("history"), FailsWith(Error::kInvalid, history));
-
-  run(what, "summary");
-  testing::put(out("summary") + "/summary.json", "{\"method\": ");
-  EXPECT_THAT(resumed("summary"), FailsWith(Error::kInvalid, "summary.json"));
-  run(what, RunRequest{.out = out("summary"), .force = true});
-}
-
-TEST_F(Runs, AStateOfAnotherShapeIsAnErrorNotACrash) {
-  const auto what = experiment();
-  begin(what, "a", 2);
-  auto checkpoint = *load_checkpoint(out("a"));
-  const auto good = checkpoint.server;
-  const auto resumed = [&] {
-    EXPECT_THAT(save_checkpoint(out("a"), checkpoint), Succeeds());
-    return run_experiment(what, {.out = out("a"), .resume = true});
-  };
-  checkpoint.server["g.w"] = good.at("g.w").slice(0, 0, 10).clone();
-  EXPECT_FALSE(resumed().ok());
-  checkpoint.server = {{"other", good.at("g.w")}};
-  EXPECT_FALSE(resumed().ok());
-  checkpoint.server = good;
-  checkpoint.clients.emplace_back(99, TensorDict{});
-  EXPECT_THAT(resumed(), FailsWith(Error::kInvalid, "client 99"));
-}
-
-TEST_F(Runs, PlacesThatCannotBeWrittenAreErrors) {
-  testing::put(out("file"), "x");
-  EXPECT_FALSE(run_experiment(experiment(), {.out = out("file")}).ok());
-  EXPECT_FALSE(run_experiment(experiment(), {.out = out("file") + "/below"}).ok());
-  EXPECT_EQ(testing::get(out("file")), "x");
-}
-
-TEST_F(Runs, AReadOnlyDirectoryIsAnError) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  fs::create_directories(out("locked"));
-  fs::permissions(out("locked"), fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_THAT(run_experiment(experiment(), {.out = out("locked")}),
-              FailsWith(Error::kIo, out("locked")));
-  fs::permissions(out("locked"), fs::perms::owner_all);
-}
-
-TEST_F(Runs, TrainingThatDivergesEndsWithAClearError) {
-  const auto result = run_experiment(experiment({"train.lr=1e30", "rounds=20"}), {.out = out("a")});
-  EXPECT_THAT(result, FailsWith(Error::kInternal, "lower train.lr"));
-  EXPECT_THAT(load_checkpoint(out("a")), Succeeds());
 }
 
 TEST_F(Runs, TooFewRepliesLeaveTheGlobalModelAlone) {
