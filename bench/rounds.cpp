@@ -37,8 +37,10 @@ class Round {
       for (int64_t i = 0; i < kSamples; ++i) data.train.push_back(id * kSamples + i);
       clients.emplace_back(context_, id, data, data, false);
     }
-    engine_ = std::make_unique<LocalEngine>(std::move(clients), LocalEngineOptions{.threads = threads});
-    driver_ = std::make_unique<Driver>(DriverSetup{*method_, info_, setup_, 1, {}, 0, threads}, *engine_);
+    engine_ =
+        std::make_unique<LocalEngine>(std::move(clients), LocalEngineOptions{.threads = threads});
+    driver_ =
+        std::make_unique<Driver>(DriverSetup{*method_, info_, setup_, 1, {}, 0, threads}, *engine_);
   }
 
   double seconds() {

@@ -40,7 +40,8 @@ constexpr uint64_t derive(uint64_t key, Parts... parts) {
   return key;
 }
 
-/// Counter-based: the n-th number is a function of key and n, so a stream is never "advanced" by accident.
+/// Counter-based: the n-th number is a function of key and n, so a stream is never "advanced" by
+/// accident.
 class Rng {
  public:
   explicit Rng(uint64_t key) : key_(mix(key)) {}

@@ -20,9 +20,12 @@ Overload(F...) -> Overload<F...>;
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\', out += c;
-    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) out += fmt::format("\\u{:04X}", c);
-    else out += c;
+    if (c == '"' || c == '\\')
+      out += '\\', out += c;
+    else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
+      out += fmt::format("\\u{:04X}", c);
+    else
+      out += c;
   }
   return out + "\"";
 }
@@ -60,9 +63,8 @@ std::string option_domain(const BoundOption& option) {
                [&](const int64_t*) { return number_domain(option.spec, "whole number"); },
                [&](const double*) { return number_domain(option.spec, "number"); },
                [&](const std::string*) {
-                 return option.spec.choices.empty()
-                            ? std::string("text")
-                            : "one of " + join(option.spec.choices, ", ");
+                 return option.spec.choices.empty() ? std::string("text")
+                                                    : "one of " + join(option.spec.choices, ", ");
                }},
       option.target);
 }

@@ -24,8 +24,8 @@ struct OptionSpec {
   std::string help;                                       // one line, lower case, no full stop
   double min = -std::numeric_limits<double>::infinity();  // for numbers
   double max = std::numeric_limits<double>::infinity();
-  bool open_min = false;                                  // value must be > min, not >=
-  std::vector<std::string> choices;                       // for strings; empty = any text
+  bool open_min = false;             // value must be > min, not >=
+  std::vector<std::string> choices;  // for strings; empty = any text
 };
 
 inline OptionSpec any(std::string key, std::string help) {

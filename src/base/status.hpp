@@ -17,8 +17,8 @@ using Status = absl::Status;
 template <class T>
 using Result = absl::StatusOr<T>;
 
-/// Kinds that callers tell apart. Exit codes follow from them: kInvalid and kNotFound are wrong
-/// input (2), kInterrupted is 130, the rest failed while running (1).
+/// Kinds that callers tell apart. Exit codes follow from them: kInvalid, kNotFound and kExists are
+/// wrong input (2), kInterrupted is 130, the rest failed while running (1).
 enum class Error {
   kInvalid,      // wrong input: a flag, a key, a damaged or foreign file
   kNotFound,     // a name or file that does not exist
@@ -33,13 +33,20 @@ template <class... Args>
 Status fail(Error kind, fmt::format_string<Args...> text, Args&&... args) {
   const auto message = fmt::format(text, std::forward<Args>(args)...);
   switch (kind) {
-    case Error::kInvalid: return absl::InvalidArgumentError(message);
-    case Error::kNotFound: return absl::NotFoundError(message);
-    case Error::kExists: return absl::AlreadyExistsError(message);
-    case Error::kBusy: return absl::AbortedError(message);
-    case Error::kIo: return absl::UnavailableError(message);
-    case Error::kInterrupted: return absl::CancelledError(message);
-    case Error::kInternal: return absl::InternalError(message);
+    case Error::kInvalid:
+      return absl::InvalidArgumentError(message);
+    case Error::kNotFound:
+      return absl::NotFoundError(message);
+    case Error::kExists:
+      return absl::AlreadyExistsError(message);
+    case Error::kBusy:
+      return absl::AbortedError(message);
+    case Error::kIo:
+      return absl::UnavailableError(message);
+    case Error::kInterrupted:
+      return absl::CancelledError(message);
+    case Error::kInternal:
+      return absl::InternalError(message);
   }
   return absl::InternalError(message);
 }
@@ -50,13 +57,20 @@ inline std::string message(const Status& status) { return std::string(status.mes
 /// The kind that fail() was given; kInternal for anything else. Not for a status that is fine.
 inline Error error_of(const Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument: return Error::kInvalid;
-    case absl::StatusCode::kNotFound: return Error::kNotFound;
-    case absl::StatusCode::kAlreadyExists: return Error::kExists;
-    case absl::StatusCode::kAborted: return Error::kBusy;
-    case absl::StatusCode::kUnavailable: return Error::kIo;
-    case absl::StatusCode::kCancelled: return Error::kInterrupted;
-    default: return Error::kInternal;
+    case absl::StatusCode::kInvalidArgument:
+      return Error::kInvalid;
+    case absl::StatusCode::kNotFound:
+      return Error::kNotFound;
+    case absl::StatusCode::kAlreadyExists:
+      return Error::kExists;
+    case absl::StatusCode::kAborted:
+      return Error::kBusy;
+    case absl::StatusCode::kUnavailable:
+      return Error::kIo;
+    case absl::StatusCode::kCancelled:
+      return Error::kInterrupted;
+    default:
+      return Error::kInternal;
   }
 }
 
@@ -69,10 +83,9 @@ inline Status at_place(const Status& status, const std::string& place) {
 }  // namespace tessera
 
 /// Returns the error to the caller, or goes on.
-#define TESSERA_RETURN_IF_ERROR(expr)                      \
-  do {                                                     \
-    if (auto tessera_status_ = (expr); !tessera_status_.ok()) \
-      return tessera_status_;                              \
+#define TESSERA_RETURN_IF_ERROR(expr)                                                 \
+  do {                                                                                \
+    if (auto tessera_status_ = (expr); !tessera_status_.ok()) return tessera_status_; \
   } while (false)
 
 #define TESSERA_CONCAT_(a, b) a##b
@@ -81,7 +94,7 @@ inline Status at_place(const Status& status, const std::string& place) {
 /// TESSERA_ASSIGN(auto file, open(path)); declares `file`, or returns the error.
 #define TESSERA_ASSIGN(target, expr) \
   TESSERA_ASSIGN_(target, expr, TESSERA_CONCAT(tessera_result_, __LINE__))
-#define TESSERA_ASSIGN_(target, expr, result)       \
-  auto result = (expr);                             \
+#define TESSERA_ASSIGN_(target, expr, result)          \
+  auto result = (expr);                                \
   if (!result.ok()) return std::move(result).status(); \
   target = std::move(*result)

@@ -16,8 +16,8 @@ size_t distance(std::string_view a, std::string_view b) {
   for (size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
     for (size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1,
-                          d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      d[i][j] = std::min(
+          {d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
     }
@@ -67,7 +67,10 @@ std::string human_bytes(double bytes) {
   size_t unit = 0;
   while (bytes >= 999.5 && unit + 1 < std::size(kUnits)) bytes /= 1000.0, ++unit;
   return unit == 0 ? fmt::format("{:.0f} B", bytes)
-                   : fmt::format("{:.{}f} {}", bytes, bytes < 9.995 ? 2 : bytes < 99.95 ? 1 : 0,
+                   : fmt::format("{:.{}f} {}", bytes,
+                                 bytes < 9.995   ? 2
+                                 : bytes < 99.95 ? 1
+                                                 : 0,
                                  kUnits[unit]);
 }
 

@@ -13,8 +13,8 @@ std::string nearest(std::string_view name, const std::vector<std::string>& known
 /// " (did you mean 'x'?)", or " (known: a, b, c)" when nothing is close.
 std::string suggestion(std::string_view name, const std::vector<std::string>& known);
 
-std::string human_bytes(double bytes);       // 1.2 MB (powers of 1000)
-std::string human_seconds(double seconds);   // 850 ms, 12 s, 3 min 20 s, 2 h 05 min
+std::string human_bytes(double bytes);      // 1.2 MB (powers of 1000)
+std::string human_seconds(double seconds);  // 850 ms, 12 s, 3 min 20 s, 2 h 05 min
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 std::string lower(std::string_view text);
 

@@ -21,11 +21,12 @@ int output_width() {
                                                                          : kPlainWidth;
 }
 
-/// Without a file any method and model will do: only [data] and the seed matter.
+/// Any method and model will do: only [data] and the seed matter.
 Result<Experiment> experiment_of(const ExperimentArgs& args) {
-  if (!args.file.empty()) return load_experiment(args.file, args.overrides());
-  return parse_experiment("[model]\nname = \"mlp100\"\n[method]\nname = \"fedavg\"\n", "--set",
-                          args.overrides());
+  auto overrides = args.overrides();
+  overrides.method = "fedavg";
+  if (!args.file.empty()) return load_experiment(args.file, overrides);
+  return parse_experiment("[model]\nname = \"mlp100\"\n", "--set", overrides);
 }
 
 std::string amount(uint64_t done, uint64_t total) {

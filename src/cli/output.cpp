@@ -14,10 +14,10 @@ int exit_code(const Status& status) {
   switch (error_of(status)) {
     case Error::kInvalid:
     case Error::kNotFound:
+    case Error::kExists:
       return kExitWrongInput;
     case Error::kInterrupted:
       return kExitInterrupted;
-    case Error::kExists:
     case Error::kBusy:
     case Error::kIo:
     case Error::kInternal:

@@ -18,8 +18,8 @@ const TensorDict& ClientRuntime::state() {
 }
 
 Local ClientRuntime::local(int64_t round, const ClientData& data) const {
-  return {context_.setup.model, data, round,
-          derive(context_.seed, Purpose::kLocal, round, id_), newcomer_};
+  return {context_.setup.model, data, round, derive(context_.seed, Purpose::kLocal, round, id_),
+          newcomer_};
 }
 
 Reply ClientRuntime::update(const Outgoing& message) {
@@ -27,8 +27,7 @@ Reply ClientRuntime::update(const Outgoing& message) {
   const double start = thread_cpu_seconds();
   next_.reset();
   try {
-    auto step =
-        context_.method.local_update(state(), message.down, local(message.round, train_));
+    auto step = context_.method.local_update(state(), message.down, local(message.round, train_));
     next_ = std::move(step.next);
     reply.up = std::move(step.upload);
     reply.loss = step.loss;

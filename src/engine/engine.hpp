@@ -25,8 +25,8 @@ struct Reply {
   ClientId client = 0;
   int64_t base_round = 0;
   TensorDict up;
-  double loss = 0;           // mean training loss
-  double cpu_seconds = 0;    // of the client's work; for the simulated clock only
+  double loss = 0;                     // mean training loss
+  double cpu_seconds = 0;              // of the client's work; for the simulated clock only
   int64_t wire_down = 0, wire_up = 0;  // bytes of the whole encoded messages
   Status status;
 };
@@ -43,7 +43,7 @@ struct Evaluation {
 using PersonalSink = std::function<Status(ClientId, View, const Personal&)>;
 
 struct EvalRequest {
-  Outgoing message;                // round: the one that would come next
+  Outgoing message;  // round: the one that would come next
   std::optional<Weights> global;
 };
 

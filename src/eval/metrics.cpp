@@ -56,7 +56,8 @@ ClientMetrics class_metrics(std::span<const int64_t> predicted, std::span<const 
     if (plain.truth[static_cast<size_t>(k)] > 0) present.push_back(k);
   for (const int64_t k : present) {
     const auto i = static_cast<size_t>(k);
-    out.precision_macro += ratio(plain.hit[i], plain.predicted[i]) / static_cast<double>(present.size());
+    out.precision_macro +=
+        ratio(plain.hit[i], plain.predicted[i]) / static_cast<double>(present.size());
   }
   out.f1_macro = f1_macro(plain);
 
@@ -82,7 +83,8 @@ ClientMetrics measure(const std::function<Tensor(const Tensor&)>& predict, const
   for (int64_t begin = 0; begin < n; begin += kBatch) {
     const auto batch = data.range(part, begin, std::min(begin + kBatch, n));
     const auto logits = predict(batch.x);
-    loss_sum += loss_value(loss, logits, batch.y).item<double>() * static_cast<double>(batch.size());
+    loss_sum +=
+        loss_value(loss, logits, batch.y).item<double>() * static_cast<double>(batch.size());
     const auto guess = logits.argmax(1).contiguous();
     const auto* from = guess.data_ptr<int64_t>();
     predicted.insert(predicted.end(), from, from + guess.numel());

@@ -16,7 +16,7 @@ struct ClientMetrics {
   double loss = 0;
   double precision_macro = 0;  // over the classes present in the part
   double f1_macro = 0;         // over the classes present or predicted
-  double f1_remap = 0;         // predictions outside the part's classes count as a wrong class inside
+  double f1_remap = 0;  // predictions outside the part's classes count as a wrong class inside
 
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(n); }
 };

@@ -25,7 +25,8 @@ TEST(ClassMetrics, RemapBlamesAClassOfTheClient) {
 }
 
 TEST(ClassMetrics, RemapWithASingleClassOnlyMisses) {
-  const auto m = class_metrics(std::vector<int64_t>{3, 5, 3, 3}, std::vector<int64_t>{3, 3, 3, 3}, 6);
+  const auto m =
+      class_metrics(std::vector<int64_t>{3, 5, 3, 3}, std::vector<int64_t>{3, 3, 3, 3}, 6);
   EXPECT_DOUBLE_EQ(m.f1_remap, 6.0 / 7);            // TP 3, predicted 3, true 4
   EXPECT_DOUBLE_EQ(m.f1_macro, (6.0 / 7 + 0) / 2);  // class 5 spoils the mean
 }
@@ -65,9 +66,11 @@ TEST(Measure, LossAndAccuracyOverBatches) {
   data.pool = pool;
   for (int64_t i = 0; i < 600; i += 2) data.test.push_back(i);  // 300: two batches
   // Always class 0 with logits (1, 0, 0): right for multiples of 6, i.e. a third.
-  const auto m = measure([](const Tensor& x) {
-    return at::tensor({1.0F, 0.0F, 0.0F}).expand({x.size(0), 3});
-  }, data, Part::kTest, Loss::kCrossEntropy);
+  const auto m = measure(
+      [](const Tensor& x) {
+        return at::tensor({1.0F, 0.0F, 0.0F}).expand({x.size(0), 3});
+      },
+      data, Part::kTest, Loss::kCrossEntropy);
   EXPECT_EQ(m.n, 300);
   EXPECT_EQ(m.correct, 100);
   const double z = std::log(std::exp(1.0) + 2);

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/key.hpp"
 #include "base/options.hpp"
 #include "base/status.hpp"
-#include "base/key.hpp"
 #include "method/method.hpp"
 
 namespace tessera {
@@ -56,7 +56,8 @@ class Erased final : public AnyMethod {
   TensorDict broadcast_eval(const TensorDict& server, ClientId id) const override {
     if constexpr (HasEvalBroadcast<M>)
       return pack(method_.broadcast_eval(unpack<Server>(server), id));
-    else return broadcast(server, id);
+    else
+      return broadcast(server, id);
   }
   Step<TensorDict, TensorDict> local_update(const TensorDict& client, const TensorDict& down,
                                             const Local& local) const override {
@@ -78,8 +79,10 @@ class Erased final : public AnyMethod {
     return method_.personalize(unpack<Client>(client), unpack<Down>(down), local, view);
   }
   std::optional<Weights> global(const TensorDict& server) const override {
-    if constexpr (HasGlobal<M>) return method_.global(unpack<Server>(server));
-    else return std::nullopt;
+    if constexpr (HasGlobal<M>)
+      return method_.global(unpack<Server>(server));
+    else
+      return std::nullopt;
   }
 
  private:
@@ -103,10 +106,10 @@ class MethodDraft {
 /// A line of the method table.
 struct MethodInfo {
   std::string name;
-  std::string line;        // what it does, for `tessera methods`
-  std::string paper;       // who proposed it
+  std::string line;            // what it does, for `tessera methods`
+  std::string paper;           // who proposed it
   View headline = View::kPre;  // the view that summaries lead with
-  bool pooled = false;     // trains on everybody's data at once (a reference, not a federation)
+  bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };
 

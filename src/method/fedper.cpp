@@ -1,7 +1,7 @@
 // FedPer (Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, Algorithms 1
 // and 2): a shared base, a private head; both are trained together.
-// Deviation: `head = mean` is what [MPER] evaluates, the average of everybody's heads; the heads are
-// then uploaded too (methods.md §2.1).
+// Deviation: `head = mean` is what [MPER] evaluates, the average of everybody's heads; the heads
+// are then uploaded too (methods.md §2.1).
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
@@ -39,7 +39,8 @@ struct FedPer {
   static void options(auto& m, auto&& f) {
     f(one_of("head", {"own", "mean"}, "head that is evaluated: the client's, or everybody's mean"),
       m.head);
-    f(one_of("mean_over", {"all", "last_round"}, "whose heads the mean is taken over"), m.mean_over);
+    f(one_of("mean_over", {"all", "last_round"}, "whose heads the mean is taken over"),
+      m.mean_over);
     f(between("per_layers", 1, 100, "layers with parameters, from the last, that stay private"),
       m.per_layers);
     f(between("ft_epochs", 1, 10000, "passes to fit a newcomer's head, base frozen"), m.ft_epochs);
@@ -112,8 +113,8 @@ struct FedPer {
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
     auto start = joined(local.model, down.base, down.head ? *down.head : me.head);
     if (local.newcomer && !down.head)
-      start = local_sgd(start, local, train,
-                        {.epochs = ft_epochs, .only = head_mask(local.model)}).weights;
+      start = local_sgd(start, local, train, {.epochs = ft_epochs, .only = head_mask(local.model)})
+                  .weights;
     if (view == View::kPost) start = local_sgd(start, local, train).weights;
     return plain(local.model, start);
   }

@@ -37,7 +37,8 @@ struct FedSgd : FedAvg {
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const auto full = gradient(g, local);
-    return {me, {{full.grad, full.buffers}, static_cast<double>(local.data.train_size())}, full.loss};
+    return {
+        me, {{full.grad, full.buffers}, static_cast<double>(local.data.train_size())}, full.loss};
   }
   Server aggregate(Server server, std::span<const Received<Up>> uploads) const {
     const auto step = mean(bodies(uploads));

@@ -27,10 +27,12 @@ struct LocalTrain {
   int64_t patience = 20;
   std::string budget = "participation";
   static void options(auto& m, auto&& f) {
-    f(between("patience", 0, 1e6, "rounds without a lower validation loss before a client stops; 0: never"),
+    f(between("patience", 0, 1e6,
+              "rounds without a lower validation loss before a client stops; 0: never"),
       m.patience);
     f(one_of("budget", {"participation", "full"},
-             "epochs in all: those of a federated client, or rounds x epochs whatever the participation"),
+             "epochs in all: those of a federated client, or rounds x epochs whatever the "
+             "participation"),
       m.budget);
   }
 
@@ -52,10 +54,11 @@ struct LocalTrain {
       next.best = next.w;
       return {next, {}, trained.loss};
     }
-    const double loss =
-        part_loss(local.model, next.w, local.data, Part::kVal, train.loss_kind());
-    if (loss < me.best_loss) next.best = next.w, next.best_loss = loss, next.stale = 0;
-    else ++next.stale;
+    const double loss = part_loss(local.model, next.w, local.data, Part::kVal, train.loss_kind());
+    if (loss < me.best_loss)
+      next.best = next.w, next.best_loss = loss, next.stale = 0;
+    else
+      ++next.stale;
     return {next, {}, trained.loss};
   }
   Server aggregate(Server server, std::span<const Received<Up>>) const { return server; }

@@ -49,7 +49,7 @@ struct Received {
 
 template <class Client, class Up>
 struct Step {
-  Client next;    // stored only after the server has acknowledged the upload
+  Client next;  // stored only after the server has acknowledged the upload
   Up upload;
   double loss = 0;  // mean training loss, for the report
 };
@@ -68,9 +68,7 @@ concept Method = requires(const M m, const Setup& setup, const Local& local, Cli
   { m.init_client(setup, id) } -> std::same_as<typename M::Client>;
   // Total: also for ids that never took part.
   { m.broadcast(server, id) } -> std::same_as<typename M::Down>;
-  {
-    m.local_update(client, down, local)
-  } -> std::same_as<Step<typename M::Client, typename M::Up>>;
+  { m.local_update(client, down, local) } -> std::same_as<Step<typename M::Client, typename M::Up>>;
   // By value: a server that keeps one model per client updates it in place. Uploads are sorted by
   // client and never empty.
   { m.aggregate(std::move(moved), uploads) } -> std::same_as<typename M::Server>;

@@ -34,7 +34,8 @@ struct Reptile : FedAvg {
   Down broadcast(const Server& server, ClientId) const { return server.g; }
 
   Server aggregate(Server s, std::span<const Received<Up>> uploads) const {
-    const double at = s.rounds > 1 ? static_cast<double>(s.round) / static_cast<double>(s.rounds - 1) : 0;
+    const double at =
+        s.rounds > 1 ? static_cast<double>(s.round) / static_cast<double>(s.rounds - 1) : 0;
     const double eps = eps_first + (eps_last - eps_first) * at;
     ++s.round;
     const auto target = mean(bodies(uploads));
@@ -60,10 +61,11 @@ struct Reptile : FedAvg {
 }  // namespace
 
 MethodInfo reptile() {
-  return describe<Reptile>({.name = "reptile",
-                            .line = "first-order meta-learning: a damped step towards fine-tuned models",
-                            .paper = "Nichol, Achiam and Schulman, 2018",
-                            .headline = View::kPost});
+  return describe<Reptile>(
+      {.name = "reptile",
+       .line = "first-order meta-learning: a damped step towards fine-tuned models",
+       .paper = "Nichol, Achiam and Schulman, 2018",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

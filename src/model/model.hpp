@@ -38,9 +38,9 @@ Tensor loss_value(Loss loss, const Tensor& logits, const Tensor& y);
 class Model {
  public:
   virtual ~Model() = default;
-  virtual const Layout& layout() const = 0;          // of Weights::w
-  virtual const Layout& buffers() const = 0;         // of Weights::b; empty without BatchNorm
-  virtual Weights init(uint64_t key) const = 0;      // float32
+  virtual const Layout& layout() const = 0;      // of Weights::w
+  virtual const Layout& buffers() const = 0;     // of Weights::b; empty without BatchNorm
+  virtual Weights init(uint64_t key) const = 0;  // float32
   /// x [n, …]; works in the dtype of the weights (float32, or float64 for tests) and can be
   /// differentiated twice with respect to at.w and x.
   virtual Output forward(const Weights& at, const Tensor& x, const Pass& pass) const = 0;

@@ -20,8 +20,10 @@ class Optimizer {
     if (options_.weight_decay > 0) g.add_(w, options_.weight_decay);
     if (options_.optimizer == "adam") return adam(w, g);
     if (options_.momentum > 0) {
-      if (!first_.defined()) first_ = g.clone();
-      else first_.mul_(options_.momentum).add_(g);
+      if (!first_.defined())
+        first_ = g.clone();
+      else
+        first_.mul_(options_.momentum).add_(g);
       w.sub_(first_, lr_);
     } else {
       w.sub_(g, lr_);
@@ -104,7 +106,8 @@ FullGradient full_gradient(const Weights& at, const Local& local, Loss loss, Par
   for (int64_t begin = 0; begin < n; begin += chunk) {
     const auto batch = local.data.range(part, begin, std::min(begin + chunk, n));
     const double share = static_cast<double>(batch.size()) / static_cast<double>(n);
-    out.loss += share * batch_gradient(local.model, here, batch, loss, derive(local.key, begin), grad);
+    out.loss +=
+        share * batch_gradient(local.model, here, batch, loss, derive(local.key, begin), grad);
     out.grad.add_(grad, share);
   }
   out.buffers = here.b;

@@ -14,8 +14,8 @@ namespace tessera {
 struct Local {
   const Model& model;
   const ClientData& data;
-  int64_t round;  // 1, 2, …; the learning-rate schedule depends on it
-  uint64_t key;   // derive(seed, kLocal, round, client): batch order and dropout
+  int64_t round;          // 1, 2, …; the learning-rate schedule depends on it
+  uint64_t key;           // derive(seed, kLocal, round, client): batch order and dropout
   bool newcomer = false;  // held out from training; asks for a model of its own
 };
 
@@ -25,15 +25,15 @@ using GradientHook = std::function<void(const Tensor& w, Tensor& g)>;
 /// How a method departs from plain training; the defaults are plain training.
 struct Job {
   Part part = Part::kTrain;
-  int64_t epochs = 0;                // 0: what the options say
-  GradientHook hook;                 // none
-  std::optional<Tensor> only;        // bool [d]: coordinates that may move; the rest stay as they are
-  int64_t max_steps = 0;             // 0: no limit
+  int64_t epochs = 0;          // 0: what the options say
+  GradientHook hook;           // none
+  std::optional<Tensor> only;  // bool [d]: coordinates that may move; the rest stay as they are
+  int64_t max_steps = 0;       // 0: no limit
 };
 
 struct Trained {
   Weights weights;
-  double loss = 0;    // mean over all steps, as seen before each step
+  double loss = 0;  // mean over all steps, as seen before each step
   int64_t steps = 0;
 };
 

@@ -38,9 +38,7 @@ struct TrainOptions {
     return lr * std::pow(lr_decay, static_cast<double>(round - 1));
   }
   /// "auto" must have been resolved before training.
-  Loss loss_kind() const {
-    return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy;
-  }
+  Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }
 };
 
 }  // namespace tessera

@@ -139,7 +139,8 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
     svg::StripRow row{method.name, method.colour, {}};
     std::vector<double> values;
     for (const auto* run : method.runs) {
-      const auto* eval = eval_at(*run, last_evaluated_round(*run), "clients", run->meta.headline, "test");
+      const auto* eval =
+          eval_at(*run, last_evaluated_round(*run), "clients", run->meta.headline, "test");
       if (!eval) continue;
       values.push_back(eval->mean);
       row.samples.push_back({"seed " + run->meta.seed, eval->mean});

@@ -89,7 +89,8 @@ std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const 
 
 /// The round a run is judged at, as in summary.json. −1 = no evals.
 int64_t last_evaluated_round(const RunHistory& run);
-/// The first round with the best mean validation accuracy of the headline view, if any was measured.
+/// The first round with the best mean validation accuracy of the headline view, if any was
+/// measured.
 std::optional<int64_t> best_validation_round(const RunHistory& run);
 
 }  // namespace tessera

@@ -44,7 +44,7 @@ struct Facts {
   const RunHistory& run;
   int64_t judged = -1;            // the last evaluated round
   std::optional<int64_t> best{};  // on validation
-  int64_t last_round = 0;  // trained so far
+  int64_t last_round = 0;         // trained so far
   const EvalRow* headline = nullptr;
 
   std::string when() const {
@@ -92,8 +92,8 @@ std::string tiles(const Facts& facts) {
   std::vector<Tile> out;
   out.push_back({"Accuracy, " + view_name(run.meta.headline), plus_minus(row.mean, row.std),
                  "mean ± std over clients, " + facts.when(), true});
-  const auto* best = facts.best ? eval_at(run, *facts.best, "clients", run.meta.headline, "test")
-                                : nullptr;
+  const auto* best =
+      facts.best ? eval_at(run, *facts.best, "clients", run.meta.headline, "test") : nullptr;
   if (best)
     out.push_back({"Best on validation", plus_minus(best->mean, best->std),
                    fmt::format("test accuracy of round {}", *facts.best)});

@@ -34,7 +34,8 @@ Status save_checkpoint(const std::string& dir, const Checkpoint& checkpoint) {
   std::string ids;  // also of clients whose state is empty
   for (const auto& [id, state] : checkpoint.clients) {
     ids += fmt::format("{} ", id);
-    for (const auto& [name, tensor] : state) all.emplace(fmt::format("client/{}/{}", id, name), tensor);
+    for (const auto& [name, tensor] : state)
+      all.emplace(fmt::format("client/{}/{}", id, name), tensor);
   }
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/checkpoint"));
   return save_tensors(checkpoint_path(dir), all,

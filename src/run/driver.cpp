@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "base/parallel.hpp"
+#include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
 namespace {
@@ -26,7 +27,8 @@ std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
   // Rounded up, but 0.1 * 30 is 3 although the product of doubles is a little more.
   const double exact = participation * static_cast<double>(clients);
   const auto size = static_cast<int64_t>(std::ceil(exact - 1e-9));
-  return Rng(derive(seed, Purpose::kCohort, round)).sample(clients, std::clamp<int64_t>(size, 1, clients));
+  return Rng(derive(seed, Purpose::kCohort, round))
+      .sample(clients, std::clamp<int64_t>(size, 1, clients));
 }
 
 bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate) {
@@ -44,17 +46,21 @@ Driver::Driver(const DriverSetup& setup, Engine& engine)
 std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const {
   const auto& options = setup_.options;
   // A pooled reference is one pseudo-client that holds everything.
-  const auto cohort = setup_.info.pooled
-                          ? std::vector<ClientId>{0}
-                          : cohort_of(setup_.seed, round, setup_.setup.clients, options.participation);
+  const auto cohort = setup_.info.pooled ? std::vector<ClientId>{0}
+                                         : cohort_of(setup_.seed, round, setup_.setup.clients,
+                                                     options.participation);
   report.cohort = static_cast<int64_t>(cohort.size());
   std::vector<Outgoing> out;
   for (const ClientId id : cohort) {
     auto down = setup_.method.broadcast(server_, id);
     // A lost client has received the model; what is lost is its answer.
     if (!setup_.info.pooled) report.bytes_down += payload_bytes(down);
-    if (!setup_.info.pooled && is_dropped(setup_.seed, round, id, options.drop_rate)) ++report.dropped;
-    else out.push_back({id, round, std::move(down)});
+    if (!setup_.info.pooled && is_dropped(setup_.seed, round, id, options.drop_rate)) {
+      ++report.dropped;
+      report.wire_down += encoded_size(down);
+    } else {
+      out.push_back({id, round, std::move(down)});
+    }
   }
   return out;
 }
@@ -70,6 +76,7 @@ Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report)
   for (size_t i = 0; i < replies.size(); ++i) {
     auto& reply = replies[i];
     if (error_of(reply.status) == Error::kInterrupted) out.interrupted = reply.status;
+    if (!setup_.info.pooled) report.wire_down += reply.wire_down, report.wire_up += reply.wire_up;
     if (!reply.status.ok() || !bad[i].empty()) {
       ++report.rejected;
       report.problems.push_back(
@@ -80,16 +87,16 @@ Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report)
     loss += reply.loss;
     const int64_t up = setup_.info.pooled ? 0 : payload_bytes(reply.up);
     report.bytes_up += up;
-    if (!setup_.info.pooled) report.wire_down += reply.wire_down, report.wire_up += reply.wire_up;
     const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
     const double down = static_cast<double>(report.bytes_down) / static_cast<double>(report.cohort);
-    slowest = std::max(slowest, transfer * (down + static_cast<double>(up)) +
-                                    reply.cpu_seconds *
-                                        slowdown_of(setup_.seed, reply.client, options));
+    slowest =
+        std::max(slowest, transfer * (down + static_cast<double>(up)) +
+                              reply.cpu_seconds * slowdown_of(setup_.seed, reply.client, options));
     out.accepted.push_back(reply.client);
     out.uploads.push_back({reply.client, reply.base_round, std::move(reply.up)});
   }
-  report.loss = out.accepted.empty() ? std::nan("") : loss / static_cast<double>(out.accepted.size());
+  report.loss =
+      out.accepted.empty() ? std::nan("") : loss / static_cast<double>(out.accepted.size());
   report.sim_seconds = slowest + 2 * options.latency;
   return out;
 }

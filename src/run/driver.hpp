@@ -20,7 +20,7 @@ struct RoundReport {
   int64_t wire_down = 0, wire_up = 0;    // whole messages
   double sim_seconds = 0;                // simulated clock of experiments.md §6
   double wall_seconds = 0, train_seconds = 0;
-  std::vector<std::string> problems;     // why uploads were rejected, one line each
+  std::vector<std::string> problems;  // why uploads were rejected, one line each
 };
 
 /// The metrics of every client after a round, clients first, then newcomers.

@@ -54,7 +54,8 @@ struct FederationOptions {
     f(above("participation", 0, "share of the clients that take part in a round (rounded up)"),
       o.participation);
     f(between("drop_rate", 0, 1, "chance that a chosen client is lost in a round"), o.drop_rate);
-    f(between("eval_every", 1, 1e7, "rounds between evaluations; the last round is always evaluated"),
+    f(between("eval_every", 1, 1e7,
+              "rounds between evaluations; the last round is always evaluated"),
       o.eval_every);
     f(between("min_replies", 1, 1e6, "with fewer uploads the old global state stands"),
       o.min_replies);

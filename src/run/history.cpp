@@ -70,8 +70,8 @@ Status History::write_clients(const Federation& federation) {
       client.bind_all(id, data.name, group == &federation.newcomers, data.size(Part::kTrain),
                       data.size(Part::kVal), data.size(Part::kTest));
       TESSERA_RETURN_IF_ERROR(client.run());
-      for (const auto& [part, name] : {std::pair{Part::kTrain, "train"}, {Part::kVal, "val"},
-                                       {Part::kTest, "test"}}) {
+      for (const auto& [part, name] :
+           {std::pair{Part::kTrain, "train"}, {Part::kVal, "val"}, {Part::kTest, "test"}}) {
         const auto counts = data.class_counts(part);
         for (size_t k = 0; k < counts.size(); ++k) {
           if (counts[k] == 0) continue;
@@ -87,26 +87,30 @@ Status History::write_clients(const Federation& federation) {
 
 Result<History> History::reopen(const std::string& path, int64_t round) {
   if (!std::filesystem::exists(path))
-    return fail(Error::kInvalid, "{}: missing, though there is a checkpoint; start anew with --force",
-                path);
+    return fail(Error::kInvalid,
+                "{}: missing, though there is a checkpoint; start anew with --force", path);
   auto database = Database::open(path, Database::Mode::kReadWrite);
   if (!database.ok()) return with_advice(database.status());
   TESSERA_RETURN_IF_ERROR(with_advice(database->quick_check()));
   History history(*std::move(database));
   const auto format = history.format();
   if (format != kFormat)
-    return fail(Error::kInvalid, "{}: written by another program or version (format {}, expected "
-                "{}); start anew with --force", path, format, kFormat);
+    return fail(Error::kInvalid,
+                "{}: written by another program or version (format {}, expected "
+                "{}); start anew with --force",
+                path, format, kFormat);
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
   for (const char* table : {"rounds", "evals", "client_evals"})
-    TESSERA_RETURN_IF_ERROR(history.database_.execute(
-        fmt::format("DELETE FROM {} WHERE round > {}", table, round)));
+    TESSERA_RETURN_IF_ERROR(
+        history.database_.execute(fmt::format("DELETE FROM {} WHERE round > {}", table, round)));
   {
     TESSERA_ASSIGN(auto count, history.database_.prepare("SELECT count(*) FROM rounds"));
     TESSERA_ASSIGN(const bool there, count.step());
     if (!there || count.integer(0) != round)
-      return fail(Error::kInvalid, "{}: holds {} rounds where the checkpoint has {}; start anew "
-                  "with --force", path, count.integer(0), round);
+      return fail(Error::kInvalid,
+                  "{}: holds {} rounds where the checkpoint has {}; start anew "
+                  "with --force",
+                  path, count.integer(0), round);
   }
   TESSERA_RETURN_IF_ERROR(transaction.commit());
   return history;
@@ -125,12 +129,32 @@ Status History::set(const std::string& key, const std::string& value) {
   return insert.run();
 }
 
+Result<std::string> History::get(const std::string& key) {
+  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT value FROM meta WHERE key = ?"));
+  rows.bind_all(key);
+  TESSERA_ASSIGN(const bool there, rows.step());
+  if (!there) return fail(Error::kInvalid, "{}: has no '{}'", database_.path(), key);
+  return rows.text(0);
+}
+
+Result<int64_t> History::count_rounds(const std::string& path) {
+  TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadOnly));
+  TESSERA_ASSIGN(auto tables,
+                 database.prepare("SELECT count(*) FROM sqlite_master WHERE name = 'rounds'"));
+  TESSERA_RETURN_IF_ERROR(tables.step().status());
+  if (tables.integer(0) == 0) return 0;  // died while the file was being made
+  TESSERA_ASSIGN(auto count, database.prepare("SELECT count(*) FROM rounds"));
+  TESSERA_RETURN_IF_ERROR(count.step().status());
+  return count.integer(0);
+}
+
 Status History::append_evaluation(const EvalReport& evaluation, double seconds) {
   TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
   TESSERA_RETURN_IF_ERROR(write_evaluation(evaluation));
   {
-    TESSERA_ASSIGN(auto update, database_.prepare(
-                                    "UPDATE rounds SET wall_seconds = wall_seconds + ? WHERE round = ?"));
+    TESSERA_ASSIGN(
+        auto update,
+        database_.prepare("UPDATE rounds SET wall_seconds = wall_seconds + ? WHERE round = ?"));
     update.bind_all(seconds, evaluation.round);
     TESSERA_RETURN_IF_ERROR(update.run());
   }
@@ -152,10 +176,10 @@ Status History::append_round(const RoundReport& r) {
 }
 
 Status History::write_evaluation(const EvalReport& report) {
-  TESSERA_ASSIGN(auto one, database_.prepare(
-                               "INSERT INTO client_evals VALUES (?,?,?,?,?,?,?,?,?,?)"));
-  TESSERA_ASSIGN(auto all, database_.prepare(
-                               "INSERT INTO evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  TESSERA_ASSIGN(auto one,
+                 database_.prepare("INSERT INTO client_evals VALUES (?,?,?,?,?,?,?,?,?,?)"));
+  TESSERA_ASSIGN(auto all,
+                 database_.prepare("INSERT INTO evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
   for (const auto* group : {&report.clients, &report.newcomers}) {
     if (group->empty()) continue;
     const char* who = group == &report.clients ? "clients" : "newcomers";
@@ -180,30 +204,33 @@ Status History::write_evaluation(const EvalReport& report) {
 }
 
 Result<HistoryTotals> History::totals() {
-  TESSERA_ASSIGN(auto sum, database_.prepare(
-                               "SELECT sum(bytes_down), sum(bytes_up), sum(wire_down), sum(wire_up), "
-                               "sum(dropped), sum(rejected), sum(sim_seconds), sum(wall_seconds), "
-                               "sum(train_seconds) FROM rounds"));
+  TESSERA_ASSIGN(
+      auto sum,
+      database_.prepare("SELECT sum(bytes_down), sum(bytes_up), sum(wire_down), sum(wire_up), "
+                        "sum(dropped), sum(rejected), sum(sim_seconds), sum(wall_seconds), "
+                        "sum(train_seconds) FROM rounds"));
   TESSERA_RETURN_IF_ERROR(sum.step().status());
-  return HistoryTotals{sum.integer(0), sum.integer(1), sum.integer(2), sum.integer(3),
-                       sum.integer(4), sum.integer(5), sum.real(6), sum.real(7), sum.real(8)};
+  return HistoryTotals{sum.integer(0), sum.integer(1), sum.integer(2),
+                       sum.integer(3), sum.integer(4), sum.integer(5),
+                       sum.real(6),    sum.real(7),    sum.real(8)};
 }
 
-Result<std::vector<History::EvalRow>> History::evals(const std::string& who, const std::string& view,
+Result<std::vector<History::EvalRow>> History::evals(const std::string& who,
+                                                     const std::string& view,
                                                      const std::string& part) {
-  TESSERA_ASSIGN(auto rows, database_.prepare(
-                                "SELECT round, mean, std, micro, min, max, worst10, best10, "
-                                "precision_macro, f1_macro, f1_remap, loss FROM evals "
-                                "WHERE who = ? AND view = ? AND part = ? ORDER BY round"));
+  TESSERA_ASSIGN(auto rows,
+                 database_.prepare("SELECT round, mean, std, micro, min, max, worst10, best10, "
+                                   "precision_macro, f1_macro, f1_remap, loss FROM evals "
+                                   "WHERE who = ? AND view = ? AND part = ? ORDER BY round"));
   rows.bind_all(who, view, part);
   std::vector<EvalRow> out;
   for (;;) {
     TESSERA_ASSIGN(const bool more, rows.step());
     if (!more) return out;
-    out.push_back({rows.integer(0),
-                   {rows.real(1), rows.real(2), rows.real(3), rows.real(4), rows.real(5),
-                    rows.real(6), rows.real(7), rows.real(8), rows.real(9), rows.real(10),
-                    rows.real(11)}});
+    out.push_back(
+        {rows.integer(0),
+         {rows.real(1), rows.real(2), rows.real(3), rows.real(4), rows.real(5), rows.real(6),
+          rows.real(7), rows.real(8), rows.real(9), rows.real(10), rows.real(11)}});
   }
 }
 
@@ -214,18 +241,21 @@ Status History::digest(Digest& digest) {
   };
   for (const auto& query :
        {Query{"SELECT round, cohort, dropped, rejected, bytes_down, bytes_up, wire_down, wire_up, "
-              "loss FROM rounds ORDER BY round", 8},
+              "loss FROM rounds ORDER BY round",
+              8},
         Query{"SELECT round, client, view, part, n, correct, loss, precision_macro, f1_macro, "
-              "f1_remap FROM client_evals ORDER BY round, client, view, part", 6}}) {
+              "f1_remap FROM client_evals ORDER BY round, client, view, part",
+              6}}) {
     TESSERA_ASSIGN(auto rows, database_.prepare(query.sql));
     for (;;) {
       TESSERA_ASSIGN(const bool more, rows.step());
       if (!more) break;
       std::string line;
       for (int column = 0; column < rows.columns(); ++column) {
-        line += rows.is_null(column)     ? "-"
-                : column < query.reals   ? rows.text(column)
-                                         : fmt::format("{:016x}", std::bit_cast<uint64_t>(rows.real(column)));
+        line += rows.is_null(column) ? "-"
+                : column < query.reals
+                    ? rows.text(column)
+                    : fmt::format("{:016x}", std::bit_cast<uint64_t>(rows.real(column)));
         line += ' ';
       }
       digest.add(line + "\n");

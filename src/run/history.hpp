@@ -33,6 +33,10 @@ class History {
   Status append_evaluation(const EvalReport& evaluation, double seconds);
   Result<bool> has_evaluation(int64_t round);
   Status set(const std::string& key, const std::string& value);
+  /// A `meta` value; kInvalid if it is missing.
+  Result<std::string> get(const std::string& key);
+  /// Rounds in a file, without changing it.
+  static Result<int64_t> count_rounds(const std::string& path);
   Result<HistoryTotals> totals();
 
   struct EvalRow {

@@ -64,8 +64,7 @@ Status remove_run(const std::string& dir) {
                            "history.sqlite-wal", "history.sqlite-shm", "checkpoint", "models"}) {
     std::error_code error;
     fs::remove_all(fs::path(dir) / name, error);
-    if (error)
-      return fail(Error::kIo, "{}/{}: cannot remove: {}", dir, name, error.message());
+    if (error) return fail(Error::kIo, "{}/{}: cannot remove: {}", dir, name, error.message());
   }
   return ok();
 }
@@ -100,6 +99,8 @@ class Runner {
   Result<std::optional<nlohmann::json>> prepare_directory();
   Status build();
   Status start_or_resume();
+  Status start();
+  Status resume(Checkpoint checkpoint);
   Status play();
   Status save();
   Status evaluate_if_due();
@@ -149,30 +150,33 @@ void Runner::tell(const char* stage) {
   const double seconds = wall_seconds() - started_;
   const auto rounds = experiment_.run.rounds;
   const double done = static_cast<double>(round_ - first_round_);
-  request_.on_progress({.round = round_,
-                        .rounds = rounds,
-                        .stage = stage_,
-                        .accuracy = accuracy_,
-                        .loss = loss_,
-                        .seconds = seconds,
-                        .eta = done > 0 ? seconds / done * static_cast<double>(rounds - round_)
-                                        : std::nan(""),
-                        .clients_per_second =
-                            seconds > 0 ? static_cast<double>(clients_done_) / seconds : 0});
+  request_.on_progress(
+      {.round = round_,
+       .rounds = rounds,
+       .stage = stage_,
+       .accuracy = accuracy_,
+       .loss = loss_,
+       .seconds = seconds,
+       .eta = done > 0 ? seconds / done * static_cast<double>(rounds - round_) : std::nan(""),
+       .clients_per_second = seconds > 0 ? static_cast<double>(clients_done_) / seconds : 0});
 }
 
 Result<std::optional<nlohmann::json>> Runner::prepare_directory() {
   const bool finished = fs::exists(path("summary.json"));
   const bool begun = fs::exists(path("config.toml")) || fs::exists(path("history.sqlite")) ||
                      fs::exists(path("checkpoint"));
-  if (request_.force) TESSERA_RETURN_IF_ERROR(remove_run(request_.out));
+  // Forced: the old run goes only once the new one's data and model are there.
   if (request_.force || (!finished && !begun)) return std::nullopt;
   if (!request_.resume) {
     if (finished)
-      return fail(Error::kExists, "{}: holds a finished run; overwrite it with --force or choose "
-                  "another --out", request_.out);
-    return fail(Error::kExists, "{}: holds an unfinished run; continue it with --resume, or start "
-                "anew with --force", request_.out);
+      return fail(Error::kExists,
+                  "{}: holds a finished run; overwrite it with --force or choose "
+                  "another --out",
+                  request_.out);
+    return fail(Error::kExists,
+                "{}: holds an unfinished run; continue it with --resume, or start "
+                "anew with --force",
+                request_.out);
   }
   if (fs::exists(path("config.toml"))) {
     TESSERA_ASSIGN(const auto theirs, read_file(path("config.toml")));
@@ -204,6 +208,12 @@ Status Runner::build() {
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
   const bool pool = experiment_.method.pooled;
+  const auto cohort = cohort_of(seed, 1, setup.clients, setup.participation).size();
+  if (!pool && experiment_.federation.min_replies > static_cast<int64_t>(cohort))
+    return fail(Error::kInvalid,
+                "federation.min_replies = {} can never be reached: a round has {} "
+                "clients",
+                experiment_.federation.min_replies, cohort);
   if (pool) pooled_ = pooled(federation_.clients);
   std::vector<ClientRuntime> clients;
   for (const auto* group : {&federation_.clients, &federation_.newcomers}) {
@@ -214,17 +224,16 @@ Status Runner::build() {
     }
   }
   engine_ = std::make_unique<LocalEngine>(
-      std::move(clients),
-      LocalEngineOptions{.threads = request_.threads,
-                         .through_wire = request_.through_wire,
-                         .stop = request_.stop,
-                         .on_client = [this] {
-                           {
-                             const std::scoped_lock guard(progress_);
-                             ++clients_done_;
-                           }
-                           tell(nullptr);
-                         }});
+      std::move(clients), LocalEngineOptions{.threads = request_.threads,
+                                             .through_wire = request_.through_wire,
+                                             .stop = request_.stop,
+                                             .on_client = [this] {
+                                               {
+                                                 const std::scoped_lock guard(progress_);
+                                                 ++clients_done_;
+                                               }
+                                               tell(nullptr);
+                                             }});
   driver_ = std::make_unique<Driver>(
       DriverSetup{*method_, experiment_.method, setup, seed, experiment_.federation,
                   static_cast<int64_t>(federation_.newcomers.size()), request_.threads},
@@ -233,36 +242,58 @@ Status Runner::build() {
 }
 
 Status Runner::start_or_resume() {
+  if (request_.force) return start();
   auto checkpoint = load_checkpoint(request_.out);
-  if (!checkpoint.ok() && error_of(checkpoint.status()) != Error::kNotFound)
-    return checkpoint.status();
-  if (checkpoint.ok()) {
-    TESSERA_RETURN_IF_ERROR(same_config(request_.out, checkpoint->config, config_));
-    TESSERA_ASSIGN(auto history, History::reopen(path("history.sqlite"), checkpoint->round));
-    history_ = std::move(history);
-    driver_->restore(std::move(checkpoint->server));
-    for (auto& [id, state] : checkpoint->clients) {
-      if (id >= static_cast<int64_t>(federation_.clients.size() + federation_.newcomers.size()))
-        return fail(Error::kInvalid, "{}: has a client {} that this experiment has not",
-                    checkpoint_path(request_.out), id);
-      engine_->restore(id, std::move(state));
-    }
-    round_ = checkpoint->round;
-    note(fmt::format("resuming after round {}", round_));
-    return ok();
+  if (checkpoint.ok()) return resume(*std::move(checkpoint));
+  if (error_of(checkpoint.status()) != Error::kNotFound) return checkpoint.status();
+  // A run writes its first checkpoint before its first round: without one nothing was computed yet.
+  if (fs::exists(path("history.sqlite"))) {
+    TESSERA_ASSIGN(const auto rounds, History::count_rounds(path("history.sqlite")));
+    if (rounds > 0)
+      return fail(Error::kInvalid,
+                  "{}: missing, though {} rounds were played; start anew with "
+                  "--force",
+                  checkpoint_path(request_.out), rounds);
   }
-  TESSERA_RETURN_IF_ERROR(remove_run(request_.out));  // a run that died before its first checkpoint
+  return start();
+}
+
+Status Runner::start() {
+  TESSERA_RETURN_IF_ERROR(remove_run(request_.out));
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
-  TESSERA_ASSIGN(auto history,
-                 History::create(path("history.sqlite"),
-                                 run_facts(experiment_, federation_, *model_, config_), federation_));
+  TESSERA_ASSIGN(
+      auto history,
+      History::create(path("history.sqlite"), run_facts(experiment_, federation_, *model_, config_),
+                      federation_));
   history_ = std::move(history);
   return save();
 }
 
+Status Runner::resume(Checkpoint checkpoint) {
+  TESSERA_RETURN_IF_ERROR(same_config(request_.out, checkpoint.config, config_));
+  TESSERA_ASSIGN(auto history, History::reopen(path("history.sqlite"), checkpoint.round));
+  history_ = std::move(history);
+  TESSERA_ASSIGN(const auto dealt, history_->get("partition_digest"));
+  if (dealt != federation_.digest)
+    return fail(Error::kInvalid,
+                "{}: its data were dealt differently (digest {}, here {}); use the "
+                "files it began with, or start anew with --force",
+                request_.out, dealt, federation_.digest);
+  driver_->restore(std::move(checkpoint.server));
+  for (auto& [id, state] : checkpoint.clients) {
+    if (id >= static_cast<int64_t>(federation_.clients.size() + federation_.newcomers.size()))
+      return fail(Error::kInvalid, "{}: has a client {} that this experiment has not",
+                  checkpoint_path(request_.out), id);
+    engine_->restore(id, std::move(state));
+  }
+  round_ = checkpoint.round;
+  note(fmt::format("resuming after round {}", round_));
+  return ok();
+}
+
 Status Runner::save() {
-  TESSERA_RETURN_IF_ERROR(save_checkpoint(
-      request_.out, {round_, config_, driver_->server(), engine_->states()}));
+  TESSERA_RETURN_IF_ERROR(
+      save_checkpoint(request_.out, {round_, config_, driver_->server(), engine_->states()}));
   saved_ = wall_seconds();
   return ok();
 }
@@ -328,7 +359,8 @@ Result<nlohmann::json> Runner::finish() {
   summary["peak_rss_bytes"] = peak_rss();
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));
-  TESSERA_RETURN_IF_ERROR(write_file_atomic(path("summary.json"), bytes_of(summary.dump(2) + "\n")));
+  TESSERA_RETURN_IF_ERROR(
+      write_file_atomic(path("summary.json"), bytes_of(summary.dump(2) + "\n")));
   return summary;
 }
 
@@ -338,7 +370,8 @@ Result<nlohmann::json> run_experiment(const Experiment& experiment, const RunReq
   try {
     return Runner(experiment, request).run();
   } catch (const std::bad_alloc&) {
-    return fail(Error::kIo, "out of memory; fewer --threads or a smaller model or batch needs less");
+    return fail(Error::kIo,
+                "out of memory; fewer --threads or a smaller model or batch needs less");
   } catch (const std::exception& error) {
     return fail(Error::kInternal, "method {}: {}", experiment.method.name, error.what());
   }

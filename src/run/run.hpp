@@ -15,29 +15,30 @@ namespace tessera {
 /// Told after every round; for people only, never steers.
 struct Progress {
   int64_t round = 0, rounds = 0;
-  std::string stage;          // "loading data", "evaluating", "training", "summing up"
-  double accuracy = 0;        // headline mean of the last evaluation; NaN before the first
-  double loss = 0;            // mean training loss of the round; NaN before the first
-  double seconds = 0;         // since the run (or its resumption) began
-  double eta = 0;             // seconds to go; NaN when unknown
+  std::string stage;    // "loading data", "evaluating", "training", "summing up"
+  double accuracy = 0;  // headline mean of the last evaluation; NaN before the first
+  double loss = 0;      // mean training loss of the round; NaN before the first
+  double seconds = 0;   // since the run (or its resumption) began
+  double eta = 0;       // seconds to go; NaN when unknown
   double clients_per_second = 0;
 };
 
 struct RunRequest {
-  std::string out;             // directory
+  std::string out;  // directory
   int threads = 1;
   bool resume = false;
-  bool force = false;          // overwrite a finished run
-  bool through_wire = false;   // encode and decode every message, as a network would
+  bool force = false;         // overwrite a finished run
+  bool through_wire = false;  // encode and decode every message, as a network would
   std::function<void(const Progress&)> on_progress;
-  std::function<void(const std::string&)> on_note;     // facts worth a line
-  const std::atomic<bool>* stop = nullptr;             // set by Ctrl-C: stop at the next safe point
+  std::function<void(const std::string&)> on_note;  // facts worth a line
+  const std::atomic<bool>* stop = nullptr;          // set by Ctrl-C: stop at the next safe point
 };
 
 /// Blocks until done. On success DIR holds config.toml, history.sqlite, checkpoint/, models/,
 /// summary.json; the summary is returned (docs/formats.md). Report files are the caller's business.
-/// Errors: kExists (a run is there, without force or resume), kInvalid (a run of another experiment;
-/// damaged checkpoint or history), kBusy (another process), kIo (disk), kInterrupted (says how to resume).
+/// Errors: kExists (a run is there, without force or resume), kInvalid (a run of another
+/// experiment; damaged checkpoint or history), kBusy (another process), kIo (disk), kInterrupted
+/// (says how to resume).
 Result<nlohmann::json> run_experiment(const Experiment& experiment, const RunRequest& request);
 
 }  // namespace tessera

@@ -204,12 +204,9 @@ TEST_F(Runs, ARunThatDiedBeforeItsFirstCheckpointStartsAnew) {
   EXPECT_EQ(resumed["history_digest"], run(what, "b")["history_digest"]);
 }
 
-TEST_F(Runs, TooFewRepliesLeaveTheGlobalModelAlone) {
-  const auto result = run(experiment({"federation.min_replies=4", "rounds=2"}), "a");
-  const auto saved = load_checkpoint(out("a"));
-  ASSERT_THAT(saved, Succeeds());
-  const auto model = make_model("mlp100", {{kFeatures}, kClasses});
-  EXPECT_TRUE(saved->server.at("g.w").equal((*model)->init(derive(3, Purpose::kInit)).w));
+TEST_F(Runs, MoreRepliesThanARoundHasAreRefused) {
+  EXPECT_THAT(run_experiment(experiment({"federation.min_replies=4"}), {.out = out("a")}),
+              FailsWith(Error::kInvalid, "min_replies = 4 can never be reached"));
 }
 
 TEST_F(Runs, ProgressCountsUp) {

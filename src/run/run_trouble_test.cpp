@@ -137,5 +137,22 @@ TEST_F(Runs, TrainingThatDivergesEndsWithAClearError) {
   EXPECT_THAT(load_checkpoint(out("a")), Succeeds());
 }
 
+TEST_F(Runs, ForceKeepsTheOldRunUntilTheNewOneCanBegin) {
+  const auto first = run(experiment(), "a");
+  auto broken = experiment();
+  broken.data.data_dir = "/nowhere";
+  EXPECT_FALSE(run_experiment(broken, {.out = out("a"), .force = true}).ok());
+  EXPECT_TRUE(std::filesystem::exists(out("a") + "/summary.json"));
+}
+
+TEST_F(Runs, AMissingCheckpointOfAPlayedRunIsAnErrorNotAFreshStart) {
+  run(experiment(), "a");
+  std::filesystem::remove(out("a") + "/summary.json");
+  std::filesystem::remove_all(out("a") + "/checkpoint");
+  EXPECT_THAT(run_experiment(experiment(), {.out = out("a"), .resume = true}),
+              FailsWith(Error::kInvalid, "6 rounds were played"));
+  EXPECT_TRUE(std::filesystem::exists(out("a") + "/history.sqlite"));
+}
+
 }  // namespace
 }  // namespace tessera

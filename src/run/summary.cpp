@@ -16,9 +16,8 @@ using nlohmann::json;
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 json accuracy_block(const Summary& s) {
-  return {{"mean", number(s.mean)},       {"std", number(s.std)},
-          {"micro", number(s.micro)},     {"min", number(s.min)},
-          {"max", number(s.max)},         {"worst10", number(s.worst10)},
+  return {{"mean", number(s.mean)},    {"std", number(s.std)}, {"micro", number(s.micro)},
+          {"min", number(s.min)},      {"max", number(s.max)}, {"worst10", number(s.worst10)},
           {"best10", number(s.best10)}};
 }
 
@@ -137,8 +136,8 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
 Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
                   const Experiment& experiment) {
   TensorDict layers;
-  for (const auto& [layout, flat] : {std::pair{&model.layout(), weights.w},
-                                     {&model.buffers(), weights.b}}) {
+  for (const auto& [layout, flat] :
+       {std::pair{&model.layout(), weights.w}, {&model.buffers(), weights.b}}) {
     const auto views = layout->views(flat);
     for (size_t i = 0; i < views.size(); ++i) layers.emplace(layout->slices()[i].name, views[i]);
   }

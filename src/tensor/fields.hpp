@@ -76,9 +76,12 @@ void take(TensorDict& dict, const std::string& name, T& value) {
   } else if constexpr (std::is_same_v<T, Tensor> || std::is_arithmetic_v<T>) {
     const auto node = dict.extract(name);
     if (node.empty()) missing(name);
-    if constexpr (std::is_same_v<T, Tensor>) value = node.mapped();
-    else if constexpr (std::is_same_v<T, double>) value = to_double(node.mapped(), name);
-    else value = static_cast<T>(to_int(node.mapped(), name));
+    if constexpr (std::is_same_v<T, Tensor>)
+      value = node.mapped();
+    else if constexpr (std::is_same_v<T, double>)
+      value = to_double(node.mapped(), name);
+    else
+      value = static_cast<T>(to_int(node.mapped(), name));
   } else {
     T::fields(value, [&](const char* field, auto& member) {
       take(dict, name.empty() ? field : name + "." + field, member);

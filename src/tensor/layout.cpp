@@ -48,7 +48,8 @@ Tensor Layout::mask(Role role) const {
 Tensor Layout::positions_of(const std::vector<bool>& kept) const {
   std::vector<Tensor> parts{at::empty({0}, at::kLong)};
   for (size_t i = 0; i < slices_.size(); ++i)
-    if (kept[i]) parts.push_back(at::arange(offsets_[i], offsets_[i] + slices_[i].numel(), at::kLong));
+    if (kept[i])
+      parts.push_back(at::arange(offsets_[i], offsets_[i] + slices_[i].numel(), at::kLong));
   return at::cat(parts);
 }
 

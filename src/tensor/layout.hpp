@@ -18,9 +18,9 @@ struct Slice {
   std::string name;            // "conv1.weight": module, dot, tensor
   std::vector<int64_t> shape;  // row-major
   Role role = Role::kBody;
-  bool features = false;       // belongs to the feature layers that transfer methods freeze
+  bool features = false;  // belongs to the feature layers that transfer methods freeze
   int64_t numel() const;
-  std::string block() const;   // the module: everything before the last dot
+  std::string block() const;  // the module: everything before the last dot
 };
 
 /// Immutable; cheap to pass by reference. Throws std::invalid_argument on duplicate names.

@@ -40,8 +40,8 @@ TEST(Layout, MaskAndPositionsAgree) {
 
 TEST(Layout, TrailingModulesAndTheOthers) {
   const auto layout = example();
-  EXPECT_TRUE(at::equal(layout.trailing(1), at::arange(6, 15, at::kLong)));   // head
-  EXPECT_TRUE(at::equal(layout.trailing(2), at::arange(4, 15, at::kLong)));   // bn1, head
+  EXPECT_TRUE(at::equal(layout.trailing(1), at::arange(6, 15, at::kLong)));  // head
+  EXPECT_TRUE(at::equal(layout.trailing(2), at::arange(4, 15, at::kLong)));  // bn1, head
   EXPECT_TRUE(at::equal(layout.trailing(9), at::arange(0, 15, at::kLong)));
   EXPECT_TRUE(at::equal(layout.others(layout.trailing(2)), at::arange(0, 4, at::kLong)));
 }

@@ -5,9 +5,7 @@
 namespace tessera {
 namespace {
 
-Weights vec(std::vector<float> values) {
-  return {at::tensor(values), at::empty({0})};
-}
+Weights vec(std::vector<float> values) { return {at::tensor(values), at::empty({0})}; }
 
 TEST(Mean, WeightsCountAndAreRenormalised) {
   const std::vector<Weighted> parts{{vec({1, 10}), 1}, {vec({4, 40}), 2}};

@@ -60,7 +60,7 @@ TEST_F(Run, AFinishedRunIsNotOverwritten) {
   ASSERT_EQ(run("a").code, 0);
   const auto before = slurp(path("a/summary.json"));
   const auto refused = run("a");
-  EXPECT_EQ(refused.code, 1);
+  EXPECT_EQ(refused.code, 2);
   EXPECT_EQ(error_lines(refused), 1);
   EXPECT_THAT(refused.err, HasSubstr("--force"));
   EXPECT_EQ(slurp(path("a/summary.json")), before);
@@ -76,7 +76,7 @@ TEST_F(Run, ResumesAfterAKillAsIfNothingHadHappened) {
   EXPECT_EQ(process->wait().code, -SIGKILL);
   ASSERT_FALSE(exists("killed/summary.json")) << "the run was over before it could be killed";
   const auto without = run("killed");
-  EXPECT_EQ(without.code, 1);
+  EXPECT_EQ(without.code, 2);
   EXPECT_THAT(without.err, HasSubstr("--resume"));
   const auto resumed = run("killed", {"--resume"});
   ASSERT_EQ(resumed.code, 0) << resumed.err;

@@ -45,7 +45,8 @@ TEST_P(Conformance, InputsStayAsTheyAre) {
   const auto client = toy.method->init_client(*toy.setup, 1);
   const auto down = toy.method->broadcast(server, 1);
   const auto down_eval = toy.method->broadcast_eval(server, 1);
-  const auto before = fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval);
+  const auto before =
+      fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval);
   const Local local{*toy.model, toy.federation.clients[1], 3, 42};
   const auto step = toy.method->local_update(client, down, local);
   const auto up_before = fingerprint(step.upload);
@@ -55,7 +56,8 @@ TEST_P(Conformance, InputsStayAsTheyAre) {
   TensorDict copy;
   for (const auto& [name, tensor] : server) copy.emplace(name, tensor.clone());
   toy.method->aggregate(std::move(copy), {{1, 3, step.upload}});
-  EXPECT_EQ(before, fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval));
+  EXPECT_EQ(before,
+            fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval));
   EXPECT_EQ(up_before, fingerprint(step.upload));
 }
 
@@ -63,9 +65,11 @@ TEST_P(Conformance, ArrivalOrderDoesNotMatter) {
   auto toy = make_toy(options());
   std::vector<Received<TensorDict>> uploads;
   for (ClientId id = 0; id < 3; ++id) {
-    const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 1, 42U + static_cast<uint64_t>(id)};
-    const auto step = toy.method->local_update(toy.method->init_client(*toy.setup, id),
-                                               toy.method->broadcast(toy.driver->server(), id), local);
+    const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 1,
+                      42U + static_cast<uint64_t>(id)};
+    const auto step =
+        toy.method->local_update(toy.method->init_client(*toy.setup, id),
+                                 toy.method->broadcast(toy.driver->server(), id), local);
     uploads.push_back({id, 1, step.upload});
   }
   const auto clone = [&] {
@@ -128,7 +132,8 @@ TEST_P(Conformance, ResumedEqualsUninterrupted) {
   whole.play(1, 5);
   auto first = make_toy(options());
   first.play(1, 3);
-  const auto dir = std::filesystem::temp_directory_path() / fmt::format("tessera-conf-{}-{}", GetParam(), getpid());
+  const auto dir = std::filesystem::temp_directory_path() /
+                   fmt::format("tessera-conf-{}-{}", GetParam(), getpid());
   ASSERT_TRUE(save_checkpoint(dir, {3, "x", first.driver->server(), first.engine->states()}).ok());
   auto loaded = load_checkpoint(dir);
   std::filesystem::remove_all(dir);
@@ -162,13 +167,16 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
   auto opts = options();
   opts.federation.participation = 1;
   auto toy = make_toy(opts);
-  const int64_t d = toy.model->layout().numel();                 // 6·100 + 100 + 100·3 + 3
+  const int64_t d = toy.model->layout().numel();  // 6·100 + 100 + 100·3 + 3
   const int64_t head = 100 * 3 + 3;
   ASSERT_EQ(d, 1003);
   const std::map<std::string, std::pair<int64_t, int64_t>> expected{
-      {"local", {0, 0}},           {"centralized", {0, 0}},
-      {"fedavg", {d, d}},          {"fedsgd", {d, d}},
-      {"fedprox", {d, d}},         {"reptile", {d, d}},
+      {"local", {0, 0}},
+      {"centralized", {0, 0}},
+      {"fedavg", {d, d}},
+      {"fedsgd", {d, d}},
+      {"fedprox", {d, d}},
+      {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
@@ -221,12 +229,13 @@ std::vector<std::string> names() {
   return out;
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, Conformance, ::testing::ValuesIn(names()), [](const auto& method) {
-  std::string name = method.param;
-  for (char& c : name)
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Methods, Conformance, ::testing::ValuesIn(names()),
+                         [](const auto& method) {
+                           std::string name = method.param;
+                           for (char& c : name)
+                             if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+                           return name;
+                         });
 
 }  // namespace
 }  // namespace tessera::test

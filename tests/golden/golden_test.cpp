@@ -98,10 +98,12 @@ TEST(Napkin, FedProxPullsTheSecondStepBack) {
 }
 
 TEST(Napkin, ReptileStepsAPartOfTheWay) {
-  auto toy = napkin({.method = "reptile", .numbers = {{"eps_first", 0.5}, {"eps_last", 0.1}}, .rounds = 3});
+  auto toy = napkin(
+      {.method = "reptile", .numbers = {{"eps_first", 0.5}, {"eps_last", 0.1}}, .rounds = 3});
   const auto target = [](Point w) {
     const auto a = slope(w, kXa, kYa), b = slope(w, kXb, kYb);
-    return Point{w.body - kLr * (a.body + 3 * b.body) / 4, w.head - kLr * (a.head + 3 * b.head) / 4};
+    return Point{w.body - kLr * (a.body + 3 * b.body) / 4,
+                 w.head - kLr * (a.head + 3 * b.head) / 4};
   };
   toy.play(1, 3);
   Point w = kStart;
@@ -126,9 +128,10 @@ TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
   auto toy = napkin({.method = "fedper", .words = {{"head", "mean"}}});
   const auto report = toy.play(1, 1).at(0);
   const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
-  EXPECT_NEAR(at_server(toy, "mean_head").body, kStart.head - kLr * (a.head + 3 * b.head) / 4, 1e-6);
-  EXPECT_EQ(report.bytes_down, 2 * 4);      // d_B each
-  EXPECT_EQ(report.bytes_up, 2 * 4 * 2);    // d each: heads travel (methods.md §2.1)
+  EXPECT_NEAR(at_server(toy, "mean_head").body, kStart.head - kLr * (a.head + 3 * b.head) / 4,
+              1e-6);
+  EXPECT_EQ(report.bytes_down, 2 * 4);    // d_B each
+  EXPECT_EQ(report.bytes_up, 2 * 4 * 2);  // d each: heads travel (methods.md §2.1)
 }
 
 TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
@@ -197,7 +200,8 @@ TEST(Limits, OneFullBatchStepFedAvgIsFedSgdIsCentralized) {
   const auto avg = run("fedavg");
   EXPECT_TRUE(at::allclose(avg, run("fedsgd"), 1e-5, 1e-6));
   EXPECT_TRUE(at::allclose(avg, run("centralized"), 1e-5, 1e-6));
-  EXPECT_FALSE(at::allclose(avg, make_model("mlp100", {{6}, 3}).value()->init(derive(7, Purpose::kInit)).w, 1e-3, 1e-4));
+  EXPECT_FALSE(at::allclose(
+      avg, make_model("mlp100", {{6}, 3}).value()->init(derive(7, Purpose::kInit)).w, 1e-3, 1e-4));
 }
 
 // The post view is what the client would upload next, not merely something similar.
@@ -205,10 +209,14 @@ TEST(Limits, PostViewIsTheNextUpload) {
   auto toy = make_toy(toy_options("fedavg"), 3, 0);
   toy.play(1, 2);
   std::vector<Weights> post(3);
-  ASSERT_TRUE(toy.driver->evaluate(2, [&](ClientId id, View view, const Personal& personal) {
-    if (view == View::kPost) post[static_cast<size_t>(id)] = *personal.weights;
-    return ok();
-  }).ok());
+  ASSERT_TRUE(toy.driver
+                  ->evaluate(2,
+                             [&](ClientId id, View view, const Personal& personal) {
+                               if (view == View::kPost)
+                                 post[static_cast<size_t>(id)] = *personal.weights;
+                               return ok();
+                             })
+                  .ok());
   std::vector<Weighted> parts;
   for (size_t i = 0; i < 3; ++i)
     parts.push_back({post[i], static_cast<double>(toy.federation.clients[i].train_size())});
@@ -221,7 +229,8 @@ TEST(Limits, PooledReferenceTrainsOnEverybody) {
   auto alone = toy_federation(3, 0, 60);
   ClientData everybody = alone.clients[0];
   for (size_t i = 1; i < 3; ++i)
-    everybody.train.insert(everybody.train.end(), alone.clients[i].train.begin(), alone.clients[i].train.end());
+    everybody.train.insert(everybody.train.end(), alone.clients[i].train.begin(),
+                           alone.clients[i].train.end());
   Federation one = alone;
   one.clients = {everybody};
   Toy local(std::move(one), toy.model, toy_options("fedavg"));
@@ -296,7 +305,8 @@ TEST(Driver, DivergedUploadsAreRejectedAndNamed) {
   auto toy = make_toy(options);
   const auto report = toy.driver->play(1);
   ASSERT_FALSE(report.ok());
-  EXPECT_NE(message(report.status()).find("not finite"), std::string::npos) << message(report.status());
+  EXPECT_NE(message(report.status()).find("not finite"), std::string::npos)
+      << message(report.status());
   EXPECT_NE(message(report.status()).find("train.lr"), std::string::npos);
 }
 

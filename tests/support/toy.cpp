@@ -16,8 +16,10 @@ void set_options(MethodDraft& draft, const ToyOptions& options) {
   for (auto& option : draft.options()) {
     for (const auto& [key, value] : options.numbers) {
       if (key != option.spec.key) continue;
-      if (auto* whole = std::get_if<int64_t*>(&option.target)) **whole = static_cast<int64_t>(value);
-      else **std::get_if<double*>(&option.target) = value;
+      if (auto* whole = std::get_if<int64_t*>(&option.target))
+        **whole = static_cast<int64_t>(value);
+      else
+        **std::get_if<double*>(&option.target) = value;
     }
     for (const auto& [key, value] : options.words)
       if (key == option.spec.key) **std::get_if<std::string*>(&option.target) = value;

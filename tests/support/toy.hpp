@@ -32,7 +32,7 @@ ClientData napkin_client(std::vector<float> x, std::vector<int64_t> y);
 
 struct ToyOptions {
   std::string method = "fedavg";
-  std::vector<std::pair<std::string, double>> numbers;      // method options
+  std::vector<std::pair<std::string, double>> numbers;  // method options
   std::vector<std::pair<std::string, std::string>> words;
   TrainOptions train;
   FederationOptions federation;

@@ -78,8 +78,7 @@ std::vector<Evaluation> LocalEngine::evaluate(std::vector<EvalRequest> requests,
 std::vector<std::pair<ClientId, TensorDict>> LocalEngine::states() const {
   std::vector<std::pair<ClientId, TensorDict>> out;
   for (size_t id = 0; id < clients_.size(); ++id)
-    if (clients_[id].has_state())
-      out.emplace_back(static_cast<ClientId>(id), clients_[id].state());
+    if (clients_[id].has_state()) out.emplace_back(static_cast<ClientId>(id), clients_[id].state());
   return out;
 }
 

@@ -16,32 +16,53 @@ constexpr const char* kDigestKey = "tessera_sha256";
 
 DType dtype_of(at::ScalarType type) {
   switch (type) {
-    case at::kBool: return DType::kBool;
-    case at::kByte: return DType::kU8;
-    case at::kChar: return DType::kI8;
-    case at::kShort: return DType::kI16;
-    case at::kInt: return DType::kI32;
-    case at::kLong: return DType::kI64;
-    case at::kHalf: return DType::kF16;
-    case at::kBFloat16: return DType::kBF16;
-    case at::kFloat: return DType::kF32;
-    case at::kDouble: return DType::kF64;
-    default: throw std::invalid_argument("cannot encode tensors of this type");
+    case at::kBool:
+      return DType::kBool;
+    case at::kByte:
+      return DType::kU8;
+    case at::kChar:
+      return DType::kI8;
+    case at::kShort:
+      return DType::kI16;
+    case at::kInt:
+      return DType::kI32;
+    case at::kLong:
+      return DType::kI64;
+    case at::kHalf:
+      return DType::kF16;
+    case at::kBFloat16:
+      return DType::kBF16;
+    case at::kFloat:
+      return DType::kF32;
+    case at::kDouble:
+      return DType::kF64;
+    default:
+      throw std::invalid_argument("cannot encode tensors of this type");
   }
 }
 
 at::ScalarType scalar_type_of(DType dtype) {
   switch (dtype) {
-    case DType::kBool: return at::kBool;
-    case DType::kU8: return at::kByte;
-    case DType::kI8: return at::kChar;
-    case DType::kI16: return at::kShort;
-    case DType::kI32: return at::kInt;
-    case DType::kI64: return at::kLong;
-    case DType::kF16: return at::kHalf;
-    case DType::kBF16: return at::kBFloat16;
-    case DType::kF32: return at::kFloat;
-    case DType::kF64: return at::kDouble;
+    case DType::kBool:
+      return at::kBool;
+    case DType::kU8:
+      return at::kByte;
+    case DType::kI8:
+      return at::kChar;
+    case DType::kI16:
+      return at::kShort;
+    case DType::kI32:
+      return at::kInt;
+    case DType::kI64:
+      return at::kLong;
+    case DType::kF16:
+      return at::kHalf;
+    case DType::kBF16:
+      return at::kBFloat16;
+    case DType::kF32:
+      return at::kFloat;
+    case DType::kF64:
+      return at::kDouble;
   }
   throw std::invalid_argument("unknown dtype");
 }
@@ -92,7 +113,8 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
   for (const auto& entry : parsed.entries) {
     auto* data = const_cast<uint8_t*>(bytes->data() + entry.begin);
     const auto options = at::TensorOptions().dtype(scalar_type_of(entry.dtype));
-    auto tensor = at::from_blob(data, entry.shape, [bytes](void*) {}, options);
+    auto tensor = at::from_blob(
+        data, entry.shape, [bytes](void*) {}, options);
     // Files of others need not be aligned; our kernels assume that tensors are.
     if (reinterpret_cast<uintptr_t>(data) % item_size(entry.dtype) != 0) {
       auto aligned = at::empty(entry.shape, options);

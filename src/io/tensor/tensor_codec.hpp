@@ -28,8 +28,8 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
 int64_t encoded_size(const TensorDict& tensors);
 
 /// Whole files: written atomically with a digest of all tensors and metadata, which is checked when
-/// read, so that a damaged file never loads as the one that was saved. Files without one are foreign
-/// and load unverified.
+/// read, so that a damaged file never loads as the one that was saved. Files without one are
+/// foreign and load unverified.
 Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata = {});
 Result<Decoded> load_tensors(const std::string& path);
 
