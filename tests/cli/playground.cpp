@@ -1,5 +1,6 @@
 #include "playground.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -106,6 +107,7 @@ std::unique_ptr<Process> Playground::long_run(const std::string& out, int64_t ro
   experiment("fedavg", kLongRounds);
   auto process = std::make_unique<Process>(run_words(out), Process::Options{});
   EXPECT_TRUE(process->wait_until([&] { return rounds_done(out) >= rounds; }));
+  process->signal(SIGSTOP);
   return process;
 }
 

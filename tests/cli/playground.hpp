@@ -32,14 +32,14 @@ class Playground : public ::testing::Test {
   std::string digest(const std::string& out) const;
   /// Rounds in out/history.sqlite; −1 while it cannot be read.
   int64_t rounds_done(const std::string& out) const;
-  /// Starts a run long enough to be disturbed, and returns after `rounds` rounds are in its
-  /// history.
+  /// Starts a run long enough to be disturbed, and halts it (SIGSTOP) once `rounds` rounds are in
+  /// its history: it is there, unfinished, for as long as the test needs it.
   std::unique_ptr<Process> long_run(const std::string& out, int64_t rounds) const;
 
   std::string root_;
 };
 
-inline constexpr int kLongRounds = 200;
+inline constexpr int kLongRounds = 1000;
 
 /// How many lines of standard error begin with "tessera: ".
 int error_lines(const Finished& finished);

@@ -65,7 +65,9 @@ Process::~Process() {
 }
 
 void Process::signal(int number) const {
-  if (pid_ > 0) kill(pid_, number);
+  if (pid_ <= 0) return;
+  kill(pid_, number);
+  if (number != SIGSTOP) kill(pid_, SIGCONT);  // a halted program hears only then
 }
 
 bool Process::running() {
