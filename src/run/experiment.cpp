@@ -290,6 +290,8 @@ class Loader {
                          experiment_.train.momentum));
     if (good("federation")) check_federation();
     if (good("model") && good("data")) check_model();
+    // The resolved file says how many there are; 0 stays where only the data files can tell.
+    if (good("data")) experiment_.data.clients = client_count(experiment_.data);
   }
 
   void check_name() {
