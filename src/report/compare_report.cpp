@@ -101,14 +101,17 @@ std::string table_section(const std::vector<Row>& rows) {
                   "Traffic", "Sim. time", "Wall time", "Difference", "to",     "p"};
   const auto percent = [](double fraction) { return value_text(Quantity::kFraction, fraction); };
   std::string pairs;
+  bool spread = false;  // some row has several seeds
   double best = -1;
   for (const auto& row : rows)
     best = std::max(best, std::isfinite(row.at("accuracy_mean")) ? row.at("accuracy_mean") : -1);
   for (const auto& row : rows) {
     auto accuracy = percent(row.at("accuracy_mean"));
-    if (std::isfinite(row.at("accuracy_std")))
+    if (std::isfinite(row.at("accuracy_std"))) {
+      spread = true;
       accuracy = fmt::format("{:.1f} ± {:.1f} %", row.at("accuracy_mean") * 100,
                              row.at("accuracy_std") * 100);
+    }
     const double difference = row.at("difference"), p = row.at("p_value");
     if (!row.best_baseline.empty()) pairs = row.paired_by.empty() ? "seeds" : row.paired_by;
     if (row.at("accuracy_mean") == best) table.bold.push_back(table.rows.size());
@@ -118,13 +121,15 @@ std::string table_section(const std::vector<Row>& rows) {
          value_text(Quantity::kBytes, row.at("bytes_down") + row.at("bytes_up")),
          value_text(Quantity::kSeconds, row.at("sim_seconds")),
          value_text(Quantity::kSeconds, row.at("wall_seconds")), svg::points_text(difference),
+         row.best_baseline.empty() ? "–" : row.best_baseline,
          !std::isfinite(p) ? "–"
          : p < 0.001       ? "< 0.001"
                            : fmt::format("{:.3f}", p)});
   }
-  table.caption =
-      "Accuracy is the mean over clients, ± the standard deviation over seeds; before "
-      "and after are without and with personalization.";
+  table.caption = fmt::format(
+      "Accuracy is the mean over clients{}; before and after are without and with "
+      "personalization.",
+      spread ? ", ± the standard deviation over seeds" : "");
   if (!pairs.empty())
     table.caption += fmt::format(
         " Differences are points to the best other method; p is a paired t-test over {}.", pairs);

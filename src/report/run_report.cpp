@@ -70,6 +70,7 @@ std::string header(const Facts& facts) {
   add("", meta.name);
   add("partition ", meta.partition);
   add("", fmt::format("{} clients", meta.clients));
+  add("", fmt::format("{} of {} rounds", facts.last_round, meta.rounds));
   if (meta.newcomers > 0) add("", fmt::format("{} newcomers", meta.newcomers));
   if (meta.parameters > 0) add("", fmt::format("{:.4g} k parameters", meta.parameters / 1e3));
   add("seed ", meta.seed);
@@ -95,7 +96,7 @@ std::string tiles(const Facts& facts) {
   const auto* best =
       facts.best ? eval_at(run, *facts.best, "clients", run.meta.headline, "test") : nullptr;
   if (best)
-    out.push_back({"Best on validation", plus_minus(best->mean, best->std),
+    out.push_back({"Best on validation", percent(best->mean),
                    fmt::format("test accuracy of round {}", *facts.best)});
   out.push_back({"Worst 10 %", percent(row.worst10),
                  fmt::format("of clients; best: {}", percent(row.best10))});
@@ -105,8 +106,6 @@ std::string tiles(const Facts& facts) {
        fmt::format("{} down, {} up", human_bytes(spent.bytes_down), human_bytes(spent.bytes_up))});
   out.push_back({"Simulated time", human_seconds(spent.sim_seconds),
                  fmt::format("computed in {}", human_seconds(spent.wall_seconds))});
-  out.push_back({"Rounds", fmt::format("{}", facts.last_round),
-                 fmt::format("of {} planned", run.meta.rounds)});
   return tile_row(out);
 }
 

@@ -53,7 +53,8 @@ TEST(RunReport, ShowsTheLastRoundAndTheBestOnValidation) {
   const auto page = run_report(small_run());
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_THAT(*page, HasSubstr("70.0 ± 12.5\u00a0%"));
-  EXPECT_THAT(*page, HasSubstr("62.5 ± 12.5\u00a0%"));
+  EXPECT_THAT(*page, HasSubstr("<span class=\"value\">62.5\u00a0%</span>"));
+  EXPECT_THAT(*page, HasSubstr("2 of 2 rounds"));
   EXPECT_THAT(*page, HasSubstr("best on validation: round 1"));
   EXPECT_THAT(*page, HasSubstr("<title>FedACS · cifar10 · lenet</title>"));
   EXPECT_THAT(*page, HasSubstr("Personalization helps 2 of 2 clients."));
@@ -125,6 +126,9 @@ TEST(CompareReport, TableAndChartsOfTwoMethods) {
   EXPECT_THAT(*page, HasSubstr("2 methods · 3 runs"));
   EXPECT_THAT(*page, HasSubstr("<tr class=\"bold\"><td>FedACS</td>"));
   EXPECT_THAT(*page, HasSubstr(">−2.0</td>"));
+  const auto table =
+      page->substr(page->find("<thead>"), page->find("</table>") - page->find("<thead>"));
+  EXPECT_EQ(count_of(table, "</td>"), 2 * count_of(table, "</th>")) << "a cell under every heading";
   EXPECT_THAT(*page, HasSubstr("&lt; 0.001"));
   // Seeds 0.7 and 0.8: mean 0.75, deviation 0.1 / √2.
   EXPECT_THAT(*page, HasSubstr("75.0 ± 7.1"));
