@@ -129,6 +129,8 @@ Status History::set(const std::string& key, const std::string& value) {
   return insert.run();
 }
 
+void History::settle() { database_.execute("PRAGMA journal_mode = DELETE").IgnoreError(); }
+
 Result<std::string> History::get(const std::string& key) {
   TESSERA_ASSIGN(auto rows, database_.prepare("SELECT value FROM meta WHERE key = ?"));
   rows.bind_all(key);

@@ -33,6 +33,9 @@ class History {
   Status append_evaluation(const EvalReport& evaluation, double seconds);
   Result<bool> has_evaluation(int64_t round);
   Status set(const std::string& key, const std::string& value);
+  /// When a run is finished: folds the write-ahead log into the one file, so that it can be copied
+  /// and read anywhere. A reader in the way only means that the log stays beside it.
+  void settle();
   /// A `meta` value; kInvalid if it is missing.
   Result<std::string> get(const std::string& key);
   /// Rounds in a file, without changing it.

@@ -359,6 +359,7 @@ Result<nlohmann::json> Runner::finish() {
   summary["peak_rss_bytes"] = peak_rss();
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));
+  history_->settle();
   TESSERA_RETURN_IF_ERROR(
       write_file_atomic(path("summary.json"), bytes_of(summary.dump(2) + "\n")));
   return summary;

@@ -204,6 +204,14 @@ TEST_F(Runs, ARunThatDiedBeforeItsFirstCheckpointStartsAnew) {
   EXPECT_EQ(resumed["history_digest"], run(what, "b")["history_digest"]);
 }
 
+TEST_F(Runs, AFinishedHistoryIsOneFile) {
+  run(experiment(), "a");
+  EXPECT_TRUE(std::filesystem::exists(out("a") + "/history.sqlite"));
+  EXPECT_FALSE(std::filesystem::exists(out("a") + "/history.sqlite-wal"));
+  EXPECT_THAT(Database::open(out("a") + "/history.sqlite", Database::Mode::kReadOnly), Succeeds());
+  EXPECT_FALSE(std::filesystem::exists(out("a") + "/history.sqlite-shm"));
+}
+
 TEST_F(Runs, MoreRepliesThanARoundHasAreRefused) {
   EXPECT_THAT(run_experiment(experiment({"federation.min_replies=4"}), {.out = out("a")}),
               FailsWith(Error::kInvalid, "min_replies = 4 can never be reached"));
