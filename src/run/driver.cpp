@@ -65,7 +65,8 @@ std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const
   return out;
 }
 
-Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report) const {
+Driver::Sorted Driver::sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
+                                RoundReport& report) const {
   std::vector<std::string> bad(replies.size());
   parallel_for(static_cast<int64_t>(replies.size()), setup_.threads, [&](int64_t i) {
     bad[static_cast<size_t>(i)] = not_finite(replies[static_cast<size_t>(i)].up);
@@ -76,6 +77,9 @@ Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report)
   for (size_t i = 0; i < replies.size(); ++i) {
     auto& reply = replies[i];
     if (error_of(reply.status) == Error::kInterrupted) out.interrupted = reply.status;
+    // What was sent was sent, also when it is rejected below.
+    const int64_t up = setup_.info.pooled ? 0 : payload_bytes(reply.up);
+    report.bytes_up += up;
     if (!setup_.info.pooled) report.wire_down += reply.wire_down, report.wire_up += reply.wire_up;
     if (!reply.status.ok() || !bad[i].empty()) {
       ++report.rejected;
@@ -85,12 +89,9 @@ Driver::Sorted Driver::sort_out(std::vector<Reply> replies, RoundReport& report)
       continue;
     }
     loss += reply.loss;
-    const int64_t up = setup_.info.pooled ? 0 : payload_bytes(reply.up);
-    report.bytes_up += up;
     const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
-    const double down = static_cast<double>(report.bytes_down) / static_cast<double>(report.cohort);
     slowest =
-        std::max(slowest, transfer * (down + static_cast<double>(up)) +
+        std::max(slowest, transfer * static_cast<double>(down[i] + up) +
                               reply.cpu_seconds * slowdown_of(setup_.seed, reply.client, options));
     out.accepted.push_back(reply.client);
     out.uploads.push_back({reply.client, reply.base_round, std::move(reply.up)});
@@ -106,10 +107,12 @@ Result<RoundReport> Driver::play(int64_t round) {
   const double start = wall_seconds();
   auto outgoing = messages(round, report);
   const bool asked = !outgoing.empty();
+  std::vector<int64_t> down;
+  for (const auto& one : outgoing) down.push_back(setup_.info.pooled ? 0 : payload_bytes(one.down));
   const double before = wall_seconds();
   auto replies = engine_.exchange(std::move(outgoing));
   report.train_seconds = wall_seconds() - before;
-  auto sorted = sort_out(std::move(replies), report);
+  auto sorted = sort_out(std::move(replies), down, report);
   if (!sorted.interrupted.ok()) {
     engine_.acknowledge({});
     return sorted.interrupted;

@@ -68,7 +68,9 @@ class Driver {
     Status interrupted;
   };
   std::vector<Outgoing> messages(int64_t round, RoundReport& report) const;
-  Sorted sort_out(std::vector<Reply> replies, RoundReport& report) const;
+  /// `down`: payload of each reply's download.
+  Sorted sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
+                  RoundReport& report) const;
 
   DriverSetup setup_;
   Engine& engine_;
