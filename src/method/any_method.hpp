@@ -31,6 +31,17 @@ class AnyMethod {
   virtual Personal personalize(const TensorDict& client, const TensorDict& down, const Local&,
                                View) const = 0;
   virtual std::optional<Weights> global(const TensorDict& server) const = 0;
+
+  /// Onboarding (concept Onboards); without it a newcomer gets what an evaluation downloads.
+  virtual int64_t exchanges() const = 0;
+  virtual TensorDict greet(const TensorDict& server) const = 0;
+  virtual TensorDict broadcast_guest(const TensorDict& server, const TensorDict& guest,
+                                     ClientId) const = 0;
+  virtual TensorDict learn(const TensorDict& server, TensorDict guest, TensorDict up) const = 0;
+
+  virtual Status check(const Setup&) const = 0;
+  virtual Status check(const ClientData&) const = 0;
+  virtual std::vector<Exhibit> exhibits(const TensorDict& server, const Notes&) const = 0;
 };
 
 template <Method M>
@@ -83,6 +94,52 @@ class Erased final : public AnyMethod {
       return method_.global(unpack<Server>(server));
     else
       return std::nullopt;
+  }
+
+  int64_t exchanges() const override {
+    if constexpr (Onboards<M>)
+      return method_.exchanges();
+    else
+      return 0;
+  }
+  TensorDict greet(const TensorDict& server) const override {
+    if constexpr (Onboards<M>)
+      return pack(method_.greet(unpack<Server>(server)));
+    else
+      return {};
+  }
+  TensorDict broadcast_guest(const TensorDict& server, const TensorDict& guest,
+                             ClientId id) const override {
+    if constexpr (Onboards<M>)
+      return pack(method_.broadcast(unpack<Server>(server), unpack<typename M::Guest>(guest)));
+    else
+      return broadcast_eval(server, id);
+  }
+  TensorDict learn(const TensorDict& server, TensorDict guest, TensorDict up) const override {
+    if constexpr (Onboards<M>)
+      return pack(method_.learn(unpack<Server>(server), unpack<typename M::Guest>(std::move(guest)),
+                                unpack<Up>(std::move(up))));
+    else
+      return guest;
+  }
+
+  Status check(const Setup& setup) const override {
+    if constexpr (ChecksSetup<M>)
+      return method_.check(setup);
+    else
+      return ok();
+  }
+  Status check(const ClientData& data) const override {
+    if constexpr (ChecksData<M>)
+      return method_.check(data);
+    else
+      return ok();
+  }
+  std::vector<Exhibit> exhibits(const TensorDict& server, const Notes& notes) const override {
+    if constexpr (HasExhibits<M>)
+      return method_.exhibits(unpack<Server>(server), notes);
+    else
+      return {};
   }
 
  private:

@@ -7,9 +7,13 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "base/status.hpp"
 #include "data/client_data.hpp"
 #include "model/model.hpp"
 #include "optim/local_sgd.hpp"
@@ -25,8 +29,9 @@ struct Setup {
   const Model& model;
   int64_t clients;
   int64_t rounds;
-  double participation;  // share of clients per round
-  uint64_t key;          // of the common initial model: the same for server and clients
+  double participation;   // share of clients per round
+  uint64_t key;           // of the common initial model: the same for server and clients
+  int64_t newcomers = 0;  // held out from training
 };
 
 /// kPre: the model as held before the local training of the coming round; kPost: after it.
@@ -36,6 +41,8 @@ enum class View { kPre, kPost };
 struct Personal {
   std::function<Tensor(const Tensor& x)> predict;  // logits [n, classes]
   std::optional<Weights> weights;                  // saved as models/client-<id>.safetensors
+  TensorDict notes = {};  // what the client tells of how it got there (attention scores), for
+                          // exhibits(); those of the post view are kept
 };
 /// The personal model that is plain `weights` in `model`, which must outlive it.
 Personal plain(const Model& model, Weights weights);
@@ -58,6 +65,24 @@ struct Step {
 struct Nothing {
   static void fields(auto&, auto&&) {}
 };
+
+/// Numbers of a method that people look at: stored with every evaluation, drawn in the report,
+/// exported as CSV.
+struct Exhibit {
+  enum class Kind {
+    kMatrix,  // [rows, columns]: a heat map; NaN is "no value"
+    kGraph,   // [clients, clients]: who works with whom; 0 or NaN is no edge
+    kPoints,  // [clients, dimensions]: drawn by the first two principal components
+    kImages   // [rows, columns, height, width] in 0 … 1: a grid of small pictures
+  };
+  std::string name;   // "attention": key in the history, name of the CSV file
+  std::string title;  // for people
+  Kind kind = Kind::kMatrix;
+  Tensor value;                                      // any floating type
+  std::vector<std::string> rows = {}, columns = {};  // names; empty: the clients in order
+};
+/// What clients told at an evaluation (Personal::notes); only those that told something.
+using Notes = std::map<ClientId, TensorDict>;
 
 template <class M>
 concept Method = requires(const M m, const Setup& setup, const Local& local, ClientId id, View view,
@@ -86,6 +111,37 @@ concept HasEvalBroadcast = requires(const M m, const typename M::Server& server,
 template <class M>
 concept HasGlobal = requires(const M m, const typename M::Server& server) {
   { m.global(server) } -> std::same_as<Weights>;
+};
+
+/// Optional: newcomers that the server has to get to know. Guest is all it holds of one of them, so
+/// that onboarding cannot change the federation. The newcomer answers `exchanges()` downloads
+/// (broadcast to its guest) by local_update; then broadcast to its guest is what it is evaluated
+/// with. exchanges() may be 0: the guest's download is then all that differs.
+template <class M>
+concept Onboards = requires(const M m, const typename M::Server& server, typename M::Guest guest,
+                            const typename M::Up& up) {
+  { m.exchanges() } -> std::same_as<int64_t>;
+  { m.greet(server) } -> std::same_as<typename M::Guest>;
+  { m.broadcast(server, guest) } -> std::same_as<typename M::Down>;
+  { m.learn(server, guest, up) } -> std::same_as<typename M::Guest>;
+};
+
+/// Optional: whether the method can work here at all, before anything is allocated. One sentence
+/// that names the method, what it needs and what to change.
+template <class M>
+concept ChecksSetup = requires(const M m, const Setup& setup) {
+  { m.check(setup) } -> std::same_as<Status>;
+};
+/// Optional: whether a client's data suffice.
+template <class M>
+concept ChecksData = requires(const M m, const ClientData& data) {
+  { m.check(data) } -> std::same_as<Status>;
+};
+
+/// Optional: what people look at after an evaluation.
+template <class M>
+concept HasExhibits = requires(const M m, const typename M::Server& server, const Notes& notes) {
+  { m.exhibits(server, notes) } -> std::same_as<std::vector<Exhibit>>;
 };
 
 }  // namespace tessera

@@ -202,9 +202,12 @@ Status Runner::build() {
   if (train.loss == "auto") train.loss = federation_.multi_label_loss ? "multilabel" : "ce";
   method_ = experiment_.draft->build(train);
 
-  const Setup setup{*model_, static_cast<int64_t>(federation_.clients.size()),
-                    experiment_.run.rounds, experiment_.federation.participation,
-                    derive(seed, Purpose::kInit)};
+  const Setup setup{*model_,
+                    static_cast<int64_t>(federation_.clients.size()),
+                    experiment_.run.rounds,
+                    experiment_.federation.participation,
+                    derive(seed, Purpose::kInit),
+                    static_cast<int64_t>(federation_.newcomers.size())};
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
   const bool pool = experiment_.method.pooled;

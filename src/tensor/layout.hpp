@@ -12,7 +12,8 @@ namespace tessera {
 using at::Tensor;
 
 /// What a slice is for; methods that split a model (FedPer, FedBN, pFedHT) are masks over roles.
-enum class Role { kBody, kNorm, kHead };
+/// kAttention: query, key and value projections.
+enum class Role { kBody, kNorm, kHead, kAttention };
 
 struct Slice {
   std::string name;            // "conv1.weight": module, dot, tensor

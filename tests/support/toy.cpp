@@ -90,7 +90,8 @@ Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& op
   method = draft->build(options.train);
   setup = std::make_unique<Setup>(Setup{*model, static_cast<int64_t>(federation.clients.size()),
                                         options.rounds, options.federation.participation,
-                                        derive(options.seed, Purpose::kInit)});
+                                        derive(options.seed, Purpose::kInit),
+                                        static_cast<int64_t>(federation.newcomers.size())});
   context = std::make_unique<ClientContext>(
       ClientContext{*method, info.name, *setup, options.seed, Loss::kCrossEntropy});
   if (info.pooled) {
