@@ -17,9 +17,11 @@ const TensorDict& ClientRuntime::state() {
   return *state_;
 }
 
-Local ClientRuntime::local(int64_t round, const ClientData& data) const {
-  return {context_.setup.model, data, round, derive(context_.seed, Purpose::kLocal, round, id_),
-          newcomer_};
+Local ClientRuntime::local(const Outgoing& message, const ClientData& data) const {
+  const auto key = derive(context_.seed, Purpose::kLocal, message.round, id_);
+  // Exchanges of one onboarding belong to one round; each needs its own order of batches.
+  return {context_.setup.model, data, message.round,
+          message.exchange > 0 ? derive(key, message.exchange) : key, newcomer_};
 }
 
 Reply ClientRuntime::update(const Outgoing& message) {
@@ -27,7 +29,7 @@ Reply ClientRuntime::update(const Outgoing& message) {
   const double start = thread_cpu_seconds();
   next_.reset();
   try {
-    auto step = context_.method.local_update(state(), message.down, local(message.round, train_));
+    auto step = context_.method.local_update(state(), message.down, local(message, train_));
     next_ = std::move(step.next);
     reply.up = std::move(step.upload);
     reply.loss = step.loss;
@@ -51,7 +53,7 @@ Evaluation ClientRuntime::evaluate(const EvalRequest& request, const PersonalSin
     return measure(predict, own_, part, context_.loss);
   };
   try {
-    const auto here = local(request.message.round, own_);
+    const auto here = local(request.message, own_);
     const auto& down = request.message.down;
     {
       const auto pre = context_.method.personalize(state(), down, here, View::kPre);
@@ -70,6 +72,7 @@ Evaluation ClientRuntime::evaluate(const EvalRequest& request, const PersonalSin
     out.post_test = measured(post.predict, Part::kTest);
     out.post_val = measured(post.predict, Part::kVal);
     if (sink) out.status.Update(sink(id_, View::kPost, post));
+    out.notes = post.notes;
   } catch (const std::exception& error) {
     out.status = fail(Error::kInternal, "method {}, evaluation after round {}, client {}: {}",
                       context_.method_name, request.message.round - 1, id_, error.what());

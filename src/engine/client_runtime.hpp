@@ -32,9 +32,10 @@ class ClientRuntime {
   bool has_state() const { return state_.has_value(); }
   const TensorDict& state();
   void restore(TensorDict state) { state_ = std::move(state); }
+  void forget() { state_.reset(), next_.reset(); }
 
  private:
-  Local local(int64_t round, const ClientData& data) const;
+  Local local(const Outgoing& message, const ClientData& data) const;
 
   const ClientContext& context_;
   ClientId id_;

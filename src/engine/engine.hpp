@@ -18,6 +18,7 @@ struct Outgoing {
   ClientId client;
   int64_t round;
   TensorDict down;
+  int64_t exchange = 0;  // > 0: of a newcomer's onboarding, before the evaluation as of `round`
 };
 
 /// What comes back: an upload, or why there is none.
@@ -36,6 +37,7 @@ struct Evaluation {
   ClientId client = 0;
   ClientMetrics pre_test, post_test, pre_val, post_val;
   std::optional<ClientMetrics> global_test, global_val;
+  TensorDict notes;  // what the client tells of its model of the post view
   Status status;
 };
 
@@ -61,6 +63,8 @@ class Engine {
   /// Client states, for checkpoints of a simulation. Clients that never worked have none.
   virtual std::vector<std::pair<ClientId, TensorDict>> states() const = 0;
   virtual void restore(ClientId client, TensorDict state) = 0;
+  /// Back to a fresh state: a newcomer after its evaluation.
+  virtual void forget(ClientId client) = 0;
 };
 
 }  // namespace tessera

@@ -140,19 +140,76 @@ Result<RoundReport> Driver::play(int64_t round) {
   return report;
 }
 
-Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
-  std::vector<EvalRequest> requests;
-  const auto global = setup_.method.global(server_);
-  const int64_t everyone = setup_.setup.clients + setup_.newcomers;
-  for (ClientId id = 0; id < everyone; ++id)
-    requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server_, id)}, global});
-  auto results = engine_.evaluate(std::move(requests), sink);
-  EvalReport report{.round = round};
-  for (auto& result : results) {
-    TESSERA_RETURN_IF_ERROR(result.status);
-    (result.client < setup_.setup.clients ? report.clients : report.newcomers)
-        .push_back(std::move(result));
+Result<std::vector<Outgoing>> Driver::onboard(int64_t round, EvalReport& report) {
+  const auto& method = setup_.method;
+  std::vector<TensorDict> guests(static_cast<size_t>(setup_.newcomers), method.greet(server_));
+  const auto messages = [&](int64_t exchange) {
+    std::vector<Outgoing> out;
+    for (size_t i = 0; i < guests.size(); ++i) {
+      const auto id = setup_.setup.clients + static_cast<ClientId>(i);
+      out.push_back({id, round + 1, method.broadcast_guest(server_, guests[i], id), exchange});
+      report.onboard_down += payload_bytes(out.back().down);
+    }
+    return out;
+  };
+  report.exchanges = guests.empty() ? 0 : method.exchanges();
+  for (int64_t exchange = 1; exchange <= report.exchanges; ++exchange) {
+    auto replies = engine_.exchange(messages(exchange));
+    std::vector<ClientId> accepted;
+    for (size_t i = 0; i < replies.size(); ++i) {
+      auto& reply = replies[i];
+      if (error_of(reply.status) == Error::kInterrupted) {
+        engine_.acknowledge({});
+        return reply.status;
+      }
+      report.onboard_up += payload_bytes(reply.up);
+      const auto bad = reply.status.ok() ? not_finite(reply.up) : message(reply.status);
+      if (!bad.empty()) {
+        report.problems.push_back(
+            fmt::format("newcomer {}, exchange {}: {}", reply.client, exchange,
+                        reply.status.ok() ? "'" + bad + "' is not finite" : bad));
+        continue;
+      }
+      guests[i] = method.learn(server_, std::move(guests[i]), std::move(reply.up));
+      accepted.push_back(reply.client);
+    }
+    engine_.acknowledge(accepted);
   }
+  return messages(0);
+}
+
+Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
+  EvalReport report{.round = round};
+  const auto global = setup_.method.global(server_);
+  std::vector<EvalRequest> requests;
+  for (ClientId id = 0; id < setup_.setup.clients; ++id) {
+    requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server_, id)}, global});
+    report.eval_down += payload_bytes(requests.back().message.down);
+  }
+  const auto answer = [&]() -> Status {
+    TESSERA_ASSIGN(auto newcomers, onboard(round, report));
+    for (auto& one : newcomers) requests.push_back({std::move(one), global});
+    Notes notes;
+    for (auto& result : engine_.evaluate(std::move(requests), sink)) {
+      TESSERA_RETURN_IF_ERROR(result.status);
+      const bool newcomer = result.client >= setup_.setup.clients;
+      (newcomer ? report.onboard_up : report.eval_up) += payload_bytes(result.notes);
+      if (!newcomer && !result.notes.empty()) notes.emplace(result.client, result.notes);
+      (newcomer ? report.newcomers : report.clients).push_back(std::move(result));
+    }
+    report.exhibits = setup_.method.exhibits(server_, notes);
+    return ok();
+  };
+  Status status;
+  try {
+    status = answer();
+  } catch (const std::exception& error) {
+    status = fail(Error::kInternal, "method {}, evaluation after round {}, server: {}",
+                  setup_.info.name, round, error.what());
+  }
+  // Every evaluation meets newcomers as strangers: what it shows is what joining now would give.
+  for (int64_t i = 0; i < setup_.newcomers; ++i) engine_.forget(setup_.setup.clients + i);
+  TESSERA_RETURN_IF_ERROR(status);
   return report;
 }
 

@@ -23,10 +23,16 @@ struct RoundReport {
   std::vector<std::string> problems;  // why uploads were rejected, one line each
 };
 
-/// The metrics of every client after a round, clients first, then newcomers.
+/// The metrics of every client after a round. Traffic is counted in tensor payloads and apart from
+/// training: that of evaluating the clients, and that of getting newcomers their models.
 struct EvalReport {
   int64_t round = 0;
   std::vector<Evaluation> clients, newcomers;
+  int64_t eval_down = 0, eval_up = 0;
+  int64_t exchanges = 0;  // training exchanges with each newcomer
+  int64_t onboard_down = 0, onboard_up = 0;
+  std::vector<std::string> problems;  // newcomers' uploads that were not used, one line each
+  std::vector<Exhibit> exhibits;
 };
 
 /// What stays the same for a run. Borrowed; must outlive the driver.
@@ -68,6 +74,9 @@ class Driver {
     Status interrupted;
   };
   std::vector<Outgoing> messages(int64_t round, RoundReport& report) const;
+  /// What newcomers are evaluated with, after the exchanges that the method asks for. Their new
+  /// states wait in the engine; the server's stays as it is.
+  Result<std::vector<Outgoing>> onboard(int64_t round, EvalReport& report);
   /// `down`: payload of each reply's download.
   Sorted sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
                   RoundReport& report) const;

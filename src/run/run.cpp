@@ -210,6 +210,10 @@ Status Runner::build() {
                     static_cast<int64_t>(federation_.newcomers.size())};
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
+  TESSERA_RETURN_IF_ERROR(method_->check(setup));
+  for (const auto* group : {&federation_.clients, &federation_.newcomers})
+    for (const auto& data : *group)
+      TESSERA_RETURN_IF_ERROR(at_place(method_->check(data), "client " + data.name));
   const bool pool = experiment_.method.pooled;
   const auto cohort = cohort_of(seed, 1, setup.clients, setup.participation).size();
   if (!pool && experiment_.federation.min_replies > static_cast<int64_t>(cohort))
@@ -342,6 +346,7 @@ Status Runner::evaluate_if_due() {
   const auto report = driver_->evaluate(round_, sink);
   if (error_of(report.status()) == Error::kInterrupted) return interrupted();
   TESSERA_RETURN_IF_ERROR(report.status());
+  if (!report->problems.empty()) note(report->problems.front() + " (upload not used)");
   accuracy_ = headline_of(report->clients, experiment_.method.headline).mean;
   return history_->append_evaluation(*report, wall_seconds() - start);
 }

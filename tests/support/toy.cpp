@@ -6,6 +6,7 @@
 #include "base/key.hpp"
 #include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "run/pooled.hpp"
 
 namespace tessera::test {
 namespace {
@@ -28,10 +29,10 @@ void set_options(MethodDraft& draft, const ToyOptions& options) {
 
 }  // namespace
 
-Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples) {
+Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples, bool images) {
   Federation out;
   out.set = "toy";
-  out.sample_shape = {kFeatures};
+  out.sample_shape = images ? std::vector<int64_t>{1, 28, 28} : std::vector<int64_t>{kFeatures};
   out.classes = kClasses;
   out.class_names = {"a", "b", "c"};
   auto pool = std::make_shared<Pool>();
@@ -49,6 +50,12 @@ Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples) {
       const bool centre = k == (label + client) % kFeatures || k == 3 + label;
       x[i * kFeatures + k] = static_cast<float>((centre ? 1.5 : 0.0) + 0.5 * rng.normal());
     }
+  }
+  if (images) {
+    // Three rows and two columns of fields; the last line of pixels stays dark.
+    const auto fields = pool->x.view({total, 3, 1, 2, 1}).expand({total, 3, 9, 2, 14});
+    const auto lit = fields.reshape({total, 1, 27, 28});
+    pool->x = at::constant_pad_nd(lit, {0, 0, 0, 1}).contiguous();
   }
   for (int64_t c = 0; c < clients + newcomers; ++c) {
     ClientData data;
@@ -94,11 +101,7 @@ Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& op
                                         static_cast<int64_t>(federation.newcomers.size())});
   context = std::make_unique<ClientContext>(
       ClientContext{*method, info.name, *setup, options.seed, Loss::kCrossEntropy});
-  if (info.pooled) {
-    everybody.pool = federation.clients.front().pool;
-    for (const auto& client : federation.clients)
-      everybody.train.insert(everybody.train.end(), client.train.begin(), client.train.end());
-  }
+  if (info.pooled) everybody = pooled(federation.clients);
   std::vector<ClientRuntime> clients;
   for (const auto* group : {&federation.clients, &federation.newcomers})
     for (const auto& one : *group)
@@ -132,9 +135,23 @@ EvalReport Toy::evaluate(int64_t round) {
 }
 
 Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
-  auto model = make_model("mlp100", {{kFeatures}, kClasses});
-  EXPECT_TRUE(model.ok());
-  return Toy(toy_federation(clients, newcomers, 60), *std::move(model), options);
+  for (const char* name : {"mlp100", "lenet", "vit-s28"}) {
+    const bool images = name != std::string("mlp100");
+    auto data = toy_federation(clients, newcomers, 60, images);
+    auto model = make_model(name, {data.sample_shape, kClasses});
+    EXPECT_TRUE(model.ok()) << message(model.status());
+    auto draft = find_method(options.method)->draft();
+    set_options(*draft, options);
+    const Setup setup{**model,
+                      clients,
+                      options.rounds,
+                      options.federation.participation,
+                      derive(options.seed, Purpose::kInit),
+                      newcomers};
+    if (draft->build(options.train)->check(setup).ok())
+      return Toy(std::move(data), *std::move(model), options);
+  }
+  throw std::runtime_error("no toy model fits " + options.method);
 }
 
 std::string fingerprint(const TensorDict& dict) { return sha256_hex(encode(dict)); }

@@ -70,6 +70,8 @@ std::vector<Evaluation> LocalEngine::evaluate(std::vector<EvalRequest> requests,
     if (options_.through_wire) result.status = through_wire(request.message.down, "download");
     if (result.status.ok())
       result = clients_[static_cast<size_t>(request.message.client)].evaluate(request, sink);
+    if (options_.through_wire && result.status.ok())
+      result.status = through_wire(result.notes, "notes");
     if (options_.on_client) options_.on_client();
   });
   return out;
@@ -85,5 +87,7 @@ std::vector<std::pair<ClientId, TensorDict>> LocalEngine::states() const {
 void LocalEngine::restore(ClientId client, TensorDict state) {
   clients_[static_cast<size_t>(client)].restore(std::move(state));
 }
+
+void LocalEngine::forget(ClientId client) { clients_[static_cast<size_t>(client)].forget(); }
 
 }  // namespace tessera

@@ -29,6 +29,7 @@ class LocalEngine final : public Engine {
                                    const PersonalSink& sink) override;
   std::vector<std::pair<ClientId, TensorDict>> states() const override;
   void restore(ClientId client, TensorDict state) override;
+  void forget(ClientId client) override;
 
  private:
   bool stopped() const { return options_.stop && options_.stop->load(); }
