@@ -7,48 +7,9 @@
 #include <cmath>
 
 #include "base/key.hpp"
+#include "optim/optimizer.hpp"
 
 namespace tessera {
-namespace {
-
-// State of the optimiser lives for one round: momentum of other parameters is a silent bug.
-class Optimizer {
- public:
-  Optimizer(const TrainOptions& options, double lr) : options_(options), lr_(lr) {}
-
-  void step(Tensor& w, Tensor& g) {
-    if (options_.weight_decay > 0) g.add_(w, options_.weight_decay);
-    if (options_.optimizer == "adam") return adam(w, g);
-    if (options_.momentum > 0) {
-      if (!first_.defined())
-        first_ = g.clone();
-      else
-        first_.mul_(options_.momentum).add_(g);
-      w.sub_(first_, lr_);
-    } else {
-      w.sub_(g, lr_);
-    }
-  }
-
- private:
-  void adam(Tensor& w, const Tensor& g) {
-    constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
-    if (!first_.defined()) first_ = at::zeros_like(g), second_ = at::zeros_like(g);
-    ++steps_;
-    first_.mul_(kBeta1).add_(g, 1 - kBeta1);
-    second_.mul_(kBeta2).addcmul_(g, g, 1 - kBeta2);
-    const double scale1 = 1 - std::pow(kBeta1, steps_), scale2 = 1 - std::pow(kBeta2, steps_);
-    const auto root = second_.sqrt().div_(std::sqrt(scale2)).add_(kEps);
-    w.addcdiv_(first_, root, -lr_ / scale1);
-  }
-
-  const TrainOptions& options_;
-  double lr_;
-  double steps_ = 0;
-  Tensor first_, second_;
-};
-
-}  // namespace
 
 double batch_gradient(const Model& model, Weights& at, const Examples& batch, Loss loss,
                       uint64_t key, Tensor& grad) {
@@ -79,8 +40,10 @@ Trained local_sgd(const Weights& start, const Local& local, const TrainOptions& 
       if (job.max_steps > 0 && out.steps == job.max_steps) break;
       const auto size = static_cast<size_t>(std::min(options.batch, n - begin));
       const auto batch = local.data.take(job.part, std::span(order).subspan(begin, size));
-      loss_sum += batch_gradient(local.model, out.weights, batch, options.loss_kind(),
-                                 derive(local.key, epoch, begin), grad);
+      const auto key = derive(local.key, epoch, begin);
+      loss_sum += job.gradient ? job.gradient(out.weights, batch, key, grad)
+                               : batch_gradient(local.model, out.weights, batch,
+                                                options.loss_kind(), key, grad);
       if (job.hook) job.hook(out.weights.w, grad);
       if (job.only) {
         // Restored after the step: weight decay and momentum must not move what is frozen either.

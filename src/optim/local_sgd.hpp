@@ -22,10 +22,16 @@ struct Local {
 /// Changes the gradient g [d] in place before the step; w [d] is the current point.
 using GradientHook = std::function<void(const Tensor& w, Tensor& g)>;
 
+/// Instead of batch_gradient: fills g [d] for a batch at these weights, whose buffers it may
+/// replace; returns the loss to report. `key` is for dropout.
+using BatchGradient =
+    std::function<double(Weights& at, const Examples& batch, uint64_t key, Tensor& g)>;
+
 /// How a method departs from plain training; the defaults are plain training.
 struct Job {
   Part part = Part::kTrain;
   int64_t epochs = 0;          // 0: what the options say
+  BatchGradient gradient;      // of the mean loss
   GradientHook hook;           // none
   std::optional<Tensor> only;  // bool [d]: coordinates that may move; the rest stay as they are
   int64_t max_steps = 0;       // 0: no limit
