@@ -67,7 +67,9 @@ void add_compare(Cli& cli, CompareArgs& args) {
       cli.app, "compare", "run several methods and seeds and compare them",
       "tessera compare examples/quickstart.toml --methods local,fedavg,fedper --seeds 3");
   add_running(*sub, args.run);
-  sub->add_option("--methods", args.methods, "methods, separated by commas (see `tessera methods`)")
+  sub->add_option("--methods", args.methods,
+                  "methods, separated by commas (see `tessera methods`); fedacs:p=0.9:train.lr=0.1 "
+                  "is a method with its own settings")
       ->type_name("A,B,C")
       ->required();
   sub->add_option("--seeds", args.seeds,

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <set>
 
 #include "cli/cell_report.hpp"
@@ -15,15 +16,23 @@ namespace {
 constexpr int64_t kMostSeeds = 1000;
 const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
 
-struct PlannedCell {
-  Experiment experiment;
-  std::string name;  // "fedavg-s1"
+/// A method with its own settings: "fedacs:p=0.9:train.lr=0.1".
+struct Variant {
+  std::string method;
+  std::string label;              // "fedacs p=0.9 train.lr=0.1"
+  std::vector<std::string> sets;  // "method.fedacs.p=0.9", "train.lr=0.1"
 };
 
-std::vector<std::string> split(const std::string& list) {
+struct PlannedCell {
+  Experiment experiment;
+  std::string label;  // of its row
+  std::string name;   // of its directory: "fedavg-s1"
+};
+
+std::vector<std::string> split(const std::string& list, char at) {
   std::vector<std::string> out(1);
   for (const char c : list) {
-    if (c == ',')
+    if (c == at)
       out.emplace_back();
     else if (c != ' ')
       out.back() += c;
@@ -31,21 +40,46 @@ std::vector<std::string> split(const std::string& list) {
   return out;
 }
 
-Result<std::vector<std::string>> method_list(const std::string& list) {
-  std::vector<std::string> out;
-  for (const auto& name : split(list)) {
-    const auto info = find_method(name);
-    if (!info.ok()) return at_place(info.status(), "--methods");
-    if (std::find(out.begin(), out.end(), name) != out.end())
-      return fail(Error::kInvalid, "--methods: '{}' is listed twice", name);
-    out.push_back(name);
+Result<Variant> variant_of(const std::string& text) {
+  const auto words = split(text, ':');
+  Variant out{words[0], words[0], {}};
+  const auto info = find_method(out.method);
+  if (!info.ok()) return at_place(info.status(), "--methods");
+  for (size_t i = 1; i < words.size(); ++i) {
+    const auto equals = words[i].find('=');
+    if (equals == 0 || equals == std::string::npos)
+      return fail(Error::kInvalid, "--methods: '{}' in '{}' is not of the form key=value", words[i],
+                  text);
+    out.label += " " + words[i];
+    // A key without a section is one of the method's own.
+    const bool own = words[i].substr(0, equals).find('.') == std::string::npos;
+    out.sets.push_back(own ? fmt::format("method.{}.{}", out.method, words[i]) : words[i]);
   }
   return out;
 }
 
+Result<std::vector<Variant>> variant_list(const std::string& list) {
+  std::vector<Variant> out;
+  for (const auto& text : split(list, ',')) {
+    TESSERA_ASSIGN(auto variant, variant_of(text));
+    for (const auto& other : out)
+      if (other.label == variant.label)
+        return fail(Error::kInvalid, "--methods: '{}' is listed twice", text);
+    out.push_back(std::move(variant));
+  }
+  return out;
+}
+
+/// A label as the name of a directory.
+std::string file_name(std::string label) {
+  for (char& c : label)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("=._-", c)) c = '-';
+  return label;
+}
+
 Result<std::vector<int64_t>> seed_list(const std::string& list) {
   std::vector<int64_t> out;
-  for (const auto& text : split(list)) {
+  for (const auto& text : split(list, ',')) {
     int64_t seed = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
     if (error != std::errc() || end != text.data() + text.size() || seed < 0)
@@ -67,7 +101,7 @@ Result<std::vector<int64_t>> seed_list(const std::string& list) {
 
 /// Every cell, checked before the first one runs; what is wrong with several is said once.
 Result<std::vector<PlannedCell>> plan(const CompareArgs& args) {
-  TESSERA_ASSIGN(const auto names, method_list(args.methods));
+  TESSERA_ASSIGN(const auto variants, variant_list(args.methods));
   std::vector<std::optional<int64_t>> seeds{std::nullopt};
   if (!args.seeds.empty()) {
     TESSERA_ASSIGN(const auto listed, seed_list(args.seeds));
@@ -75,10 +109,11 @@ Result<std::vector<PlannedCell>> plan(const CompareArgs& args) {
   }
   std::vector<PlannedCell> cells;
   std::vector<std::string> problems;
-  for (const auto& name : names) {
+  for (const auto& variant : variants) {
     for (const auto& seed : seeds) {
       auto overrides = args.run.experiment.overrides();
-      overrides.method = name, overrides.seed = seed;
+      overrides.method = variant.method, overrides.seed = seed;
+      overrides.sets.insert(overrides.sets.end(), variant.sets.begin(), variant.sets.end());
       auto experiment = load_experiment(args.run.experiment.file, overrides);
       if (!experiment.ok() && error_of(experiment.status()) != Error::kInvalid)
         return experiment.status();
@@ -88,8 +123,8 @@ Result<std::vector<PlannedCell>> plan(const CompareArgs& args) {
           problems.push_back(text);
         continue;
       }
-      auto cell = fmt::format("{}-s{}", name, experiment->run.seed);
-      cells.push_back({*std::move(experiment), std::move(cell)});
+      auto cell = fmt::format("{}-s{}", file_name(variant.label), experiment->run.seed);
+      cells.push_back({*std::move(experiment), variant.label, std::move(cell)});
     }
   }
   if (!problems.empty()) return fail(Error::kInvalid, "{}", join(problems, "\n"));
@@ -125,7 +160,7 @@ Status compare_command(const CompareArgs& args) {
                        : args.run.out;
   std::vector<Cell> cells;
   for (size_t i = 0; i < planned.size(); ++i) {
-    const auto& [experiment, name] = planned[i];
+    const auto& [experiment, row, name] = planned[i];
     const auto dir = out + "/" + name;
     const auto label = fmt::format("[{}/{}] {}", i + 1, planned.size(), name);
     const auto summary = play(planned[i], args.run, dir, label);
@@ -140,6 +175,7 @@ Status compare_command(const CompareArgs& args) {
         continue;
       auto cell = make_cell(*summary, history, view);
       if (!cell.ok()) return at_place(cell.status(), dir);
+      cell->label = *view ? fmt::format("{} ({})", row, view) : row;
       cell->run = name, cell->reference = experiment.method.pooled;
       cells.push_back(*std::move(cell));
     }

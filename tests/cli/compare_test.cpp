@@ -93,6 +93,18 @@ TEST_F(Compare, OneSeedIsComparedOverClients) {
   EXPECT_THAT(done.out, HasSubstr("paired t-test over clients"));
 }
 
+TEST_F(Compare, AMethodMayStandThereWithSeveralSettings) {
+  const auto done =
+      tessera({"compare", path("e.toml"), "--methods",
+               "fedprox:mu=0,fedprox:mu=1:train.lr=0.02,fedavg", "--out", path("c"), "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(slurp(path("c/fedprox-mu=1-train.lr=0.02-s1/config.toml")), HasSubstr("mu = 1.0\n"));
+  EXPECT_THAT(slurp(path("c/fedprox-mu=1-train.lr=0.02-s1/config.toml")), HasSubstr("lr = 0.02\n"));
+  const auto all = accuracies("c");
+  EXPECT_EQ(all["fedprox mu=0"], all["fedavg"]);  // the same method
+  EXPECT_TRUE(all.contains("fedprox mu=1 train.lr=0.02"));
+}
+
 TEST_F(Compare, WrongWords) {
   const auto expect_wrong = [&](const std::vector<std::string>& more, const std::string& text) {
     std::vector<std::string> all{"compare", path("e.toml"), "--out", path("c")};
@@ -106,6 +118,8 @@ TEST_F(Compare, WrongWords) {
   expect_wrong({"--methods", "local,fedagv"}, "unknown method 'fedagv' (did you mean 'fedavg'?)");
   expect_wrong({"--methods", "local,local"}, "'local' is listed twice");
   expect_wrong({"--methods", "local,"}, "--methods");
+  expect_wrong({"--methods", "fedprox:mu"}, "'mu' in 'fedprox:mu' is not of the form key=value");
+  expect_wrong({"--methods", "fedprox:nu=1"}, "(did you mean 'mu'?)");
   expect_wrong({"--methods", "local", "--seeds", "x"}, "'x' is not a seed");
   expect_wrong({"--methods", "local", "--seeds", "1,1"}, "1 is listed twice");
   expect_wrong({"--methods", "local", "--seeds", "0"}, "how many seeds");
