@@ -131,6 +131,7 @@ TEST_P(Derivative, MixedWithInputMatchesDifferences) {
 
 const Shape kGrey{{1, 28, 28}, 10};
 const Shape kColour{{3, 32, 32}, 10};
+const Shape kTiny{{3, 8, 8}, 10};
 const Shape kAir{{6, 22}, 5};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -141,7 +142,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"facnn", kGrey, 2, 60}, Case{"cnn32-s", kColour, 2, 60},
                       Case{"cnn128", kColour, 2, 10}, Case{"alex28", kGrey, 2, 16},
                       Case{"alex28-s", kGrey, 2, 64}, Case{"gru64", kAir, 3, 60, Loss::kMultiLabel},
-                      Case{"gru128", kAir, 2, 60}),
+                      Case{"gru128", kAir, 2, 60}, Case{"vit-s", kColour, 3, 80},
+                      Case{"vit-s28", kGrey, 2, 80, Loss::kMultiLabel},
+                      Case{"vit-p", kTiny, 2, 74}),
     name_of);
 
 }  // namespace

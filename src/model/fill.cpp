@@ -37,6 +37,12 @@ void orthogonal(std::span<float> out, size_t n, double scale, Rng& rng) {
   for (size_t k = 0; k < n * n; ++k) out[k] = static_cast<float>(scale * rows[k]);
 }
 
+double truncated_normal(Rng& rng) {
+  double value = rng.normal();
+  while (std::abs(value) > 2) value = rng.normal();
+  return value;
+}
+
 void draw(std::span<float> out, const Slice& slice, const Fill& fill, Rng rng) {
   switch (fill.kind) {
     case Fill::Kind::kConstant:
@@ -44,6 +50,9 @@ void draw(std::span<float> out, const Slice& slice, const Fill& fill, Rng rng) {
       return;
     case Fill::Kind::kNormal:
       for (float& value : out) value = static_cast<float>(fill.scale * rng.normal());
+      return;
+    case Fill::Kind::kTruncated:
+      for (float& value : out) value = static_cast<float>(fill.scale * truncated_normal(rng));
       return;
     case Fill::Kind::kUniform:
       for (float& value : out) value = static_cast<float>(rng.uniform(-fill.scale, fill.scale));

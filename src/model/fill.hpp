@@ -8,10 +8,11 @@
 
 namespace tessera {
 
-/// `scale` is the value (kConstant), the standard deviation (kNormal) or the bound (kUniform, in
-/// ±scale). kOrthogonal takes a slice of [k·n, n] as k random orthogonal n×n blocks times `scale`.
+/// `scale` is the value (kConstant), the standard deviation (kNormal; kTruncated is drawn again
+/// beyond two of them) or the bound (kUniform, in ±scale). kOrthogonal takes a slice of [k·n, n] as
+/// k random orthogonal n×n blocks times `scale`.
 struct Fill {
-  enum class Kind { kConstant, kNormal, kUniform, kOrthogonal };
+  enum class Kind { kConstant, kNormal, kTruncated, kUniform, kOrthogonal };
   Kind kind = Kind::kConstant;
   double scale = 0.0;
 };

@@ -104,6 +104,13 @@ TEST(Drawn, ASliceDoesNotDependOnItsNeighbours) {
   EXPECT_FALSE(at::equal(small.narrow(0, 0, 3), small.narrow(0, 3, 3)));
 }
 
+TEST(Drawn, TruncatedStaysWithinTwoDeviations) {
+  const Tensor values = drawn(Layout({{"a.weight", {100000}}}), {{Fill::Kind::kTruncated, 3.0}}, 5);
+  EXPECT_LE(values.abs().max().item<double>(), 6.0);
+  EXPECT_GT(values.abs().max().item<double>(), 5.9);
+  expect_deviation(values, 3 * 0.87962566, "truncated");  // 1 − 4 φ(2) / (2 Φ(2) − 1), its root
+}
+
 TEST(Drawn, RefusesWhatDoesNotFit) {
   const Layout layout({{"a.weight", {3, 2}}});
   EXPECT_THROW(drawn(layout, {}, 1), std::invalid_argument);

@@ -6,11 +6,13 @@
 #include "model/gru.hpp"
 #include "model/model.hpp"
 #include "model/sequential.hpp"
+#include "model/vit.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr int64_t kMostValues = 1 << 24;  // of a sample; beyond it a shape is a mistake
+constexpr int64_t kMostPatches = 1024;    // attention takes their square
 
 /// A network before it meets data: stages whose `in` is still open, without the head.
 struct Plan {
@@ -57,14 +59,16 @@ Status check(const std::string& name, const Shape& shape) {
   return ok();
 }
 
+Status not_an_image(const std::string& name, const std::vector<int64_t>& sample) {
+  return fail(Error::kInvalid,
+              "Model '{}' takes images of shape [channels, height, width], but these samples have "
+              "shape {}; choose mlp100, or gru64 for sequences.",
+              name, text(sample));
+}
+
 /// Fills in the inputs of the convolutions; the number of values they leave for the first linear.
 Result<int64_t> fit_convs(const std::string& name, SequentialSpec& spec) {
-  if (spec.sample.size() != 3) {
-    return fail(Error::kInvalid,
-                "Model '{}' takes images of shape [channels, height, width], but these samples "
-                "have shape {}; choose mlp100, or gru64 for sequences.",
-                name, text(spec.sample));
-  }
+  if (spec.sample.size() != 3) return not_an_image(name, spec.sample);
   int64_t channels = spec.sample[0];
   int64_t height = spec.sample[1];
   int64_t width = spec.sample[2];
@@ -113,6 +117,29 @@ Result<std::unique_ptr<Model>> make_gru(const std::string& name, int64_t hidden,
   return std::make_unique<Gru>(GruSpec{shape.sample[1], hidden, 2, shape.classes}, init);
 }
 
+/// `plan` lacks what the data decide: the image and the classes.
+Result<std::unique_ptr<Model>> make_vit(const std::string& name, VitSpec plan, const Shape& shape,
+                                        Init init) {
+  TESSERA_RETURN_IF_ERROR(check(name, shape));
+  if (shape.sample.size() != 3) return not_an_image(name, shape.sample);
+  plan.channels = shape.sample[0], plan.height = shape.sample[1], plan.width = shape.sample[2];
+  plan.classes = shape.classes;
+  if (plan.height % plan.patch != 0 || plan.width % plan.patch != 0) {
+    return fail(
+        Error::kInvalid,
+        "Model '{}' cuts images into patches of {}×{} pixels, which do not divide images "
+        "of shape {}; choose one that fits: vit-p (4×4), vit-s28 (7×7), vit-s (8×8) or lenet.",
+        name, plan.patch, plan.patch, text(shape.sample));
+  }
+  if (plan.patches() > kMostPatches) {
+    return fail(Error::kInvalid,
+                "Model '{}' would cut images of shape {} into {} patches, more than the {} it can "
+                "attend to; use smaller images or a convolutional model.",
+                name, text(shape.sample), plan.patches(), kMostPatches);
+  }
+  return std::make_unique<Vit>(plan, init);
+}
+
 ModelInfo sequential(const std::string& name, const std::string& line, Plan plan) {
   return {name, line, [name, plan = std::move(plan)](const Shape& shape, Init init) {
             return make_sequential(name, plan, shape, init);
@@ -125,8 +152,21 @@ ModelInfo gru(const std::string& name, const std::string& line, int64_t hidden) 
           }};
 }
 
+ModelInfo vit(const std::string& name, const std::string& line, const VitSpec& plan) {
+  return {name, line, [name, plan](const Shape& shape, Init init) {
+            return make_vit(name, plan, shape, init);
+          }};
+}
+
+/// The small Transformer; both its patches make 17 tokens of the images they are for.
+VitSpec small_vit(int64_t patch) {
+  return {.patch = patch, .dim = 64, .depth = 3, .heads = 4, .head_dim = 16, .mlp = 128};
+}
+
 std::vector<ModelInfo> table() {
   const Plan lenet16{{conv5(16), conv5(32)}, {fc(120), fc(84)}};
+  const VitSpec large{
+      .patch = 4, .dim = 128, .depth = 6, .heads = 8, .head_dim = 64, .mlp = 256, .dropout = 0.1};
   return {
       sequential("mlp100", "one hidden layer of 100; samples of any shape", {{}, {fc(100)}}),
       sequential("lenet", "conv5 6, 16, FC 120, 84", {{conv5(6), conv5(16)}, {fc(120), fc(84)}}),
@@ -146,6 +186,9 @@ std::vector<ModelInfo> table() {
                   {fc(128), fc(64)}}),
       gru("gru64", "two layers of 64 gated recurrent units; sequences", 64),
       gru("gru128", "two layers of 128 gated recurrent units; sequences", 128),
+      vit("vit-s", "Transformer on 8×8 patches: width 64, 3 blocks of 4 heads", small_vit(8)),
+      vit("vit-s28", "vit-s on 7×7 patches, for 28×28 images", small_vit(7)),
+      vit("vit-p", "Transformer on 4×4 patches: width 128, 6 blocks of 8 heads, dropout", large),
   };
 }
 

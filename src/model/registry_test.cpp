@@ -11,6 +11,12 @@ const Shape kGrey{{1, 28, 28}, 10};
 const Shape kColour{{3, 32, 32}, 10};
 const Shape kAir{{48, 22}, 5};
 
+/// Small samples that the model takes.
+Shape fitting(const std::string& name) {
+  if (name.starts_with("gru")) return {{4, 22}, 5};
+  return name == "vit-s28" ? kGrey : kColour;
+}
+
 std::string error_of(const std::string& name, const Shape& shape) {
   const auto model = make_model(name, shape);
   return model.ok() ? "" : message(model.status());
@@ -33,12 +39,14 @@ TEST(Models, CountsOfTheSpecification) {
   EXPECT_EQ(count("alex28-s", kGrey), 109570);
   EXPECT_EQ(count("gru64", kAir), 42181);
   EXPECT_EQ(count("gru128", kAir), 158085);
+  EXPECT_EQ(count("vit-p", kColour), 1988490);
+  EXPECT_EQ(count("vit-s", kColour), 114122);
+  EXPECT_EQ(count("vit-s28", kGrey), 104970);
 }
 
 TEST(Models, EveryOneHasAHeadThatReadsTheFeatures) {
   for (const auto& info : models()) {
-    const bool sequences = info.name.starts_with("gru");
-    const Shape shape = sequences ? Shape{{4, 22}, 5} : kColour;
+    const Shape shape = fitting(info.name);
     const auto model = made(info.name, shape);
     const auto& slices = model->layout().slices();
     const auto& weight = slices[slices.size() - 2];
@@ -105,6 +113,19 @@ TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
   EXPECT_EQ(error_of("lenet", {{1, 28, 16}, 10}), "");   // 16 → 12 → 6 → 2 → 1
   EXPECT_NE(error_of("alex28", {{1, 11, 28}, 10}), "");  // 11 → 5 → 2, less than the window of 3
   EXPECT_EQ(error_of("alex28", {{1, 12, 28}, 10}), "");
+  EXPECT_EQ(error_of("vit-s", kAir),
+            "Model 'vit-s' takes images of shape [channels, height, width], but these samples have "
+            "shape [48, 22]; choose mlp100, or gru64 for sequences.");
+  EXPECT_EQ(error_of("vit-s", kGrey),
+            "Model 'vit-s' cuts images into patches of 8×8 pixels, which do not divide images of "
+            "shape [1, 28, 28]; choose one that fits: vit-p (4×4), vit-s28 (7×7), vit-s (8×8) or "
+            "lenet.");
+  EXPECT_EQ(error_of("vit-s", {{3, 16, 40}, 10}), "");
+  EXPECT_NE(error_of("vit-s", {{3, 32, 36}, 10}), "");
+  EXPECT_EQ(error_of("vit-p", {{1, 128, 128}, 10}), "");
+  EXPECT_EQ(error_of("vit-p", {{1, 128, 132}, 10}),
+            "Model 'vit-p' would cut images of shape [1, 128, 132] into 1056 patches, more than "
+            "the 1024 it can attend to; use smaller images or a convolutional model.");
   EXPECT_EQ(error_of("mlp100", {{784}, 1}),
             "Model 'mlp100' needs at least 2 classes, but the data have 1.");
   EXPECT_NE(error_of("mlp100", {{28, 0}, 10}), "");
@@ -121,7 +142,7 @@ TEST(Models, UnknownNameSuggestsTheNearest) {
 /// The bits of a call depend on its arguments alone.
 TEST(Models, RepeatedCallsGiveTheSameBits) {
   for (const auto& info : models()) {
-    const Shape shape = info.name.starts_with("gru") ? Shape{{5, 22}, 5} : kGrey;
+    const Shape shape = fitting(info.name);
     const auto model = made(info.name, shape);
     const Weights at = model->init(8);
     EXPECT_TRUE(at::equal(at.w, model->init(8).w)) << info.name;

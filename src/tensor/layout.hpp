@@ -12,8 +12,9 @@ namespace tessera {
 using at::Tensor;
 
 /// What a slice is for; methods that split a model (FedPer, FedBN, pFedHT) are masks over roles.
-/// kAttention: query, key and value projections.
-enum class Role { kBody, kNorm, kHead, kAttention };
+/// kNorm: batch norms. kAttention: query, key and value projections. kLayerNorm: apart from kNorm,
+/// because a method that keeps batch norms at home shares layer norms unless it is asked not to.
+enum class Role { kBody, kNorm, kHead, kAttention, kLayerNorm };
 
 struct Slice {
   std::string name;            // "conv1.weight": module, dot, tensor
