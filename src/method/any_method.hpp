@@ -21,6 +21,8 @@ class AnyMethod {
   virtual bool additive() const = 0;  // uploads may be averaged unseen (secure aggregation)
   virtual TensorDict init_server(const Setup&) const = 0;
   virtual TensorDict init_client(const Setup&, ClientId) const = 0;
+  /// The state to serve these clients from (concept Convenes); without it, as it is.
+  virtual TensorDict convene(const TensorDict& server, std::span<const ClientId>) const = 0;
   virtual TensorDict broadcast(const TensorDict& server, ClientId) const = 0;
   virtual TensorDict broadcast_eval(const TensorDict& server, ClientId) const = 0;
   virtual Step<TensorDict, TensorDict> local_update(const TensorDict& client,
@@ -60,6 +62,12 @@ class Erased final : public AnyMethod {
   }
   TensorDict init_client(const Setup& setup, ClientId id) const override {
     return pack(method_.init_client(setup, id));
+  }
+  TensorDict convene(const TensorDict& server, std::span<const ClientId> clients) const override {
+    if constexpr (Convenes<M>)
+      return pack(method_.convene(unpack<Server>(server), clients));
+    else
+      return server;
   }
   TensorDict broadcast(const TensorDict& server, ClientId id) const override {
     return pack(method_.broadcast(unpack<Server>(server), id));

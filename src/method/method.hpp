@@ -101,6 +101,15 @@ concept Method = requires(const M m, const Setup& setup, const Local& local, Cli
   { m.personalize(client, down, local, view) } -> std::same_as<Personal>;
 };
 
+/// Optional: what the server works out once the clients of a round are known (ascending), before
+/// they download: the state that broadcast, greet and exhibits then get. It is thrown away after
+/// that; aggregate continues from the state it was made of. An evaluation is a round of everybody.
+template <class M>
+concept Convenes = requires(const M m, const typename M::Server& server,
+                            std::span<const ClientId> clients) {
+  { m.convene(server, clients) } -> std::same_as<typename M::Server>;
+};
+
 /// Optional: what an evaluation downloads, where that is more than training needs.
 template <class M>
 concept HasEvalBroadcast = requires(const M m, const typename M::Server& server, ClientId id) {

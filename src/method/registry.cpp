@@ -12,10 +12,11 @@ MethodInfo fedsgd();
 MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
+MethodInfo fedacs();
 
 const std::vector<MethodInfo>& methods() {
   static const std::vector<MethodInfo> table{
-      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(),
+      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(), fedacs(),
   };
   return table;
 }

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <limits>
+
 namespace tessera {
 
 Tensor loss_value(Loss loss, const Tensor& logits, const Tensor& y) {
@@ -14,6 +16,15 @@ Tensor loss_value(Loss loss, const Tensor& logits, const Tensor& y) {
 Tensor Model::predict(const Weights& at, const Tensor& x) const {
   const at::NoGradGuard no_grad;
   return forward(at, x, Pass{}).logits;
+}
+
+Tensor least_buffers(const Model& model) {
+  constexpr double kLeastVariance = 1e-5;
+  const auto& layout = model.buffers();
+  auto least = at::full({layout.numel()}, -std::numeric_limits<double>::infinity(), at::kFloat);
+  const auto variances =
+      layout.positions([](const Slice& slice) { return slice.name.ends_with(".running_var"); });
+  return least.index_fill_(0, variances, kLeastVariance);
 }
 
 }  // namespace tessera

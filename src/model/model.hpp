@@ -56,6 +56,9 @@ class Model {
   virtual Tensor predict(const Weights& at, const Tensor& x) const;
 };
 
+/// The least that each buffer [d_b] may be after a mix of models: 1e-5 for running variances.
+Tensor least_buffers(const Model& model);
+
 /// What a sample looks like: {1, 28, 28} images, {48, 22} sequences, {784} vectors.
 struct Shape {
   std::vector<int64_t> sample;

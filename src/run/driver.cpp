@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/clock.hpp"
 #include "base/key.hpp"
@@ -50,9 +51,10 @@ std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const
                                          : cohort_of(setup_.seed, round, setup_.setup.clients,
                                                      options.participation);
   report.cohort = static_cast<int64_t>(cohort.size());
+  const auto server = setup_.method.convene(server_, cohort);
   std::vector<Outgoing> out;
   for (const ClientId id : cohort) {
-    auto down = setup_.method.broadcast(server_, id);
+    auto down = setup_.method.broadcast(server, id);
     // A lost client has received the model; what is lost is its answer.
     if (!setup_.info.pooled) report.bytes_down += payload_bytes(down);
     if (!setup_.info.pooled && is_dropped(setup_.seed, round, id, options.drop_rate)) {
@@ -105,7 +107,13 @@ Driver::Sorted Driver::sort_out(std::vector<Reply> replies, std::span<const int6
 Result<RoundReport> Driver::play(int64_t round) {
   RoundReport report{.round = round};
   const double start = wall_seconds();
-  auto outgoing = messages(round, report);
+  std::vector<Outgoing> outgoing;
+  try {
+    outgoing = messages(round, report);
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "method {}, round {}, server: {}", setup_.info.name, round,
+                error.what());
+  }
   const bool asked = !outgoing.empty();
   std::vector<int64_t> down;
   for (const auto& one : outgoing) down.push_back(setup_.info.pooled ? 0 : payload_bytes(one.down));
@@ -135,19 +143,20 @@ Result<RoundReport> Driver::play(int64_t round) {
   } else {
     engine_.acknowledge({});
   }
-  report.sim_seconds += wall_seconds() - server;
+  report.sim_seconds += (before - start) + (wall_seconds() - server);
   report.wall_seconds = wall_seconds() - start;
   return report;
 }
 
-Result<std::vector<Outgoing>> Driver::onboard(int64_t round, EvalReport& report) {
+Result<std::vector<Outgoing>> Driver::onboard(const TensorDict& server, int64_t round,
+                                              EvalReport& report) {
   const auto& method = setup_.method;
-  std::vector<TensorDict> guests(static_cast<size_t>(setup_.newcomers), method.greet(server_));
+  std::vector<TensorDict> guests(static_cast<size_t>(setup_.newcomers), method.greet(server));
   const auto messages = [&](int64_t exchange) {
     std::vector<Outgoing> out;
     for (size_t i = 0; i < guests.size(); ++i) {
       const auto id = setup_.setup.clients + static_cast<ClientId>(i);
-      out.push_back({id, round + 1, method.broadcast_guest(server_, guests[i], id), exchange});
+      out.push_back({id, round + 1, method.broadcast_guest(server, guests[i], id), exchange});
       report.onboard_down += payload_bytes(out.back().down);
     }
     return out;
@@ -170,7 +179,7 @@ Result<std::vector<Outgoing>> Driver::onboard(int64_t round, EvalReport& report)
                         reply.status.ok() ? "'" + bad + "' is not finite" : bad));
         continue;
       }
-      guests[i] = method.learn(server_, std::move(guests[i]), std::move(reply.up));
+      guests[i] = method.learn(server, std::move(guests[i]), std::move(reply.up));
       accepted.push_back(reply.client);
     }
     engine_.acknowledge(accepted);
@@ -180,14 +189,17 @@ Result<std::vector<Outgoing>> Driver::onboard(int64_t round, EvalReport& report)
 
 Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
   EvalReport report{.round = round};
-  const auto global = setup_.method.global(server_);
-  std::vector<EvalRequest> requests;
-  for (ClientId id = 0; id < setup_.setup.clients; ++id) {
-    requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server_, id)}, global});
-    report.eval_down += payload_bytes(requests.back().message.down);
-  }
   const auto answer = [&]() -> Status {
-    TESSERA_ASSIGN(auto newcomers, onboard(round, report));
+    std::vector<ClientId> everybody(static_cast<size_t>(setup_.setup.clients));
+    std::iota(everybody.begin(), everybody.end(), 0);
+    const auto server = setup_.method.convene(server_, everybody);
+    const auto global = setup_.method.global(server);
+    std::vector<EvalRequest> requests;
+    for (const ClientId id : everybody) {
+      requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server, id)}, global});
+      report.eval_down += payload_bytes(requests.back().message.down);
+    }
+    TESSERA_ASSIGN(auto newcomers, onboard(server, round, report));
     for (auto& one : newcomers) requests.push_back({std::move(one), global});
     Notes notes;
     for (auto& result : engine_.evaluate(std::move(requests), sink)) {
@@ -197,7 +209,7 @@ Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
       if (!newcomer && !result.notes.empty()) notes.emplace(result.client, result.notes);
       (newcomer ? report.newcomers : report.clients).push_back(std::move(result));
     }
-    report.exhibits = setup_.method.exhibits(server_, notes);
+    report.exhibits = setup_.method.exhibits(server, notes);
     return ok();
   };
   Status status;

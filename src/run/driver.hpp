@@ -76,7 +76,8 @@ class Driver {
   std::vector<Outgoing> messages(int64_t round, RoundReport& report) const;
   /// What newcomers are evaluated with, after the exchanges that the method asks for. Their new
   /// states wait in the engine; the server's stays as it is.
-  Result<std::vector<Outgoing>> onboard(int64_t round, EvalReport& report);
+  Result<std::vector<Outgoing>> onboard(const TensorDict& server, int64_t round,
+                                        EvalReport& report);
   /// `down`: payload of each reply's download.
   Sorted sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
                   RoundReport& report) const;

@@ -182,6 +182,7 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"fedprox", {d, d}},
       {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
+      {"fedacs", {d, d}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
   const auto report = toy.play(1, 1).at(0);

@@ -19,6 +19,8 @@ void set_options(MethodDraft& draft, const ToyOptions& options) {
       if (key != option.spec.key) continue;
       if (auto* whole = std::get_if<int64_t*>(&option.target))
         **whole = static_cast<int64_t>(value);
+      else if (auto* flag = std::get_if<bool*>(&option.target))
+        **flag = value != 0;
       else
         **std::get_if<double*>(&option.target) = value;
     }

@@ -1,0 +1,389 @@
+// FedACS on models of two numbers, whose cosines are those of angles; one test per resolution of
+// methods.md §5.2 that bites, and the limits of §10.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "support/toy.hpp"
+
+namespace tessera::test {
+namespace {
+
+double cosine(double degrees) { return std::cos(degrees * std::numbers::pi / 180); }
+
+Weights arrow(double degrees, double length = 1) {
+  return {at::tensor({length * cosine(degrees), length * cosine(90 - degrees)}, at::kFloat),
+          at::empty({0})};
+}
+
+/// Σ weight · w / Σ weight, in float64.
+Tensor blend(const std::vector<std::pair<double, Weights>>& parts) {
+  auto sum = at::zeros({2}, at::kDouble);
+  double total = 0;
+  for (const auto& [weight, part] : parts) sum += weight * part.w.to(at::kDouble), total += weight;
+  return sum / total;
+}
+
+/// A server of FedACS that is told its uploads.
+struct Desk {
+  Toy toy;
+  TensorDict server;
+
+  Desk(int64_t clients, ToyOptions options)
+      : toy(data(clients), std::make_shared<NapkinModel>(), named(options)),
+        server(toy.driver->server()) {}
+  static ToyOptions named(ToyOptions options) {
+    options.method = "fedacs";
+    return options;
+  }
+  static Federation data(int64_t clients) {
+    Federation out;
+    out.sample_shape = {1};
+    out.classes = 2;
+    for (int64_t i = 0; i < clients; ++i) out.clients.push_back(napkin_client({1.0F}, {0}));
+    return out;
+  }
+  void upload(const std::vector<std::pair<ClientId, Weights>>& models) {
+    std::vector<Received<TensorDict>> uploads;
+    for (const auto& [id, w] : models) uploads.push_back({id, 1, pack(w)});
+    server = toy.method->aggregate(std::move(server), uploads);
+  }
+  TensorDict convened(const std::vector<ClientId>& ids) const {
+    return toy.method->convene(server, ids);
+  }
+  Tensor u(ClientId id, const std::vector<ClientId>& ids = {0, 1, 2}) const {
+    return toy.method->broadcast(convened(ids), id).at("w");
+  }
+  /// By name; everybody convened.
+  Tensor exhibit(const std::string& name, const std::vector<ClientId>& ids = {0, 1, 2}) const {
+    for (const auto& one : toy.method->exhibits(convened(ids), {}))
+      if (one.name == name) return one.value;
+    ADD_FAILURE() << "no exhibit " << name;
+    return {};
+  }
+};
+
+#define EXPECT_CLOSE(a, b) EXPECT_TRUE(at::allclose((a).to(at::kDouble), b, 0, 1e-6)) << (a)
+
+// Pairs: cos 20 = 0.94, cos 60 = 0.5, cos 80 = 0.17. Lengths must not matter to the cosines.
+const Weights kA = arrow(0, 2), kB = arrow(20), kC = arrow(80, 0.5);
+
+Desk three(std::vector<std::pair<std::string, double>> numbers,
+           std::vector<std::pair<std::string, std::string>> words = {}) {
+  Desk desk(3, {.numbers = std::move(numbers), .words = std::move(words)});
+  desk.upload({{0, kA}, {1, kB}, {2, kC}});
+  return desk;
+}
+
+// Resolutions 1 (the pair that is the threshold itself passes), 2 (over pairs) and 5 (u_i replaces
+// w_i: no step size between them).
+TEST(FedAcs, MixesTheModelsThatAreSimilarEnough) {
+  const auto desk = three({{"p", 0.5}});  // threshold: cos 60
+  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
+  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kA}, {1, kB}, {cosine(60), kC}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kB}, {1, kC}}));
+}
+
+// Resolution 1: with p = 1 only the most similar pair is left, and nobody without itself.
+TEST(FedAcs, EverybodyIsInItsOwnGroup) {
+  const auto desk = three({{"p", 1}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
+  EXPECT_TRUE(desk.u(2).equal(kC.w));
+  // The printed quantile is then 1, which nothing exceeds.
+  const auto literal = three({{"p", 0.9}}, {{"quantile", "all"}});
+  EXPECT_TRUE(literal.u(0).equal(kA.w));
+  EXPECT_TRUE(literal.u(1).equal(kB.w));
+  EXPECT_TRUE(literal.u(2).equal(kC.w));
+}
+
+// Resolutions 1 and 6: equal models have cosines 1 up to rounding, and all collaborate at any p.
+TEST(FedAcs, EqualModelsStayAsTheyAre) {
+  for (const double p : {0.0, 0.5, 1.0})
+    for (const char* quantile : {"offdiag", "all"}) {
+      Desk desk(3, {.numbers = {{"p", p}}, .words = {{"quantile", quantile}}});
+      const Weights w{at::tensor({0.1F, 0.7F}), at::empty({0})};
+      desk.upload({{0, w}, {1, w}, {2, w}});
+      for (ClientId id = 0; id < 3; ++id) EXPECT_TRUE(at::allclose(desk.u(id), w.w, 0, 1e-7));
+      EXPECT_EQ(desk.exhibit("threshold")[1].item<double>(), 3);
+    }
+}
+
+// Resolution 2: the whole matrix has its diagonal and every pair twice.
+TEST(FedAcs, QuantileOfAllEntriesIsAnotherThreshold) {
+  const auto desk = three({{"p", 0.5}}, {{"quantile", "all"}});  // 0.17² 0.5² 0.94² 1³: 0.94
+  EXPECT_NEAR(desk.exhibit("threshold")[0].item<double>(), cosine(20), 1e-6);
+  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kA}, {1, kB}}));
+  // p (n − 1)/n is its equivalent of p over pairs.
+  const auto equivalent = three({{"p", 0.5 * 2 / 3}}, {{"quantile", "all"}});
+  EXPECT_CLOSE(equivalent.u(1), blend({{cosine(20), kA}, {1, kB}, {cosine(60), kC}}));
+}
+
+// Resolution 3: a negative weight would subtract a model, and 1 + cos 180 divide by 0.
+TEST(FedAcs, OppositesDoNotCollaborate) {
+  Desk desk(3, {.numbers = {{"p", 0}}});
+  desk.upload({{0, arrow(0)}, {1, arrow(130)}, {2, arrow(50)}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, arrow(0)}, {cosine(50), arrow(50)}}));
+  desk.upload({{1, arrow(180)}, {2, arrow(180)}});
+  EXPECT_TRUE(desk.u(0).equal(arrow(0).w));
+}
+
+// Resolution 4: the limit of all clients is p = 0, with cosines for weights.
+TEST(FedAcs, WithoutThresholdEverybodyCollaborates) {
+  const auto desk = three({{"p", 0}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}, {cosine(80), kC}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(80), kA}, {cosine(60), kB}, {1, kC}}));
+  EXPECT_EQ(desk.exhibit("threshold")[1].item<double>(), 3);
+}
+
+// Resolutions 1 and 6: round 1 has no server step, and one start for all.
+TEST(FedAcs, EverybodyStartsFromTheSameModel) {
+  const Desk desk(3, {});
+  const auto w0 = desk.toy.model->init(desk.toy.setup->key).w;
+  for (ClientId id = 0; id < 3; ++id) {
+    EXPECT_TRUE(desk.u(id).equal(w0));
+    EXPECT_TRUE(desk.toy.method->init_client(*desk.toy.setup, id).at("w.w").equal(w0));
+  }
+  EXPECT_TRUE(desk.toy.method->exhibits(desk.convened({0, 1, 2}), {}).empty());
+}
+
+// After s full-batch steps of a client with x = 1, y = 0: each adds lr (1 − p0) (1, −1).
+Tensor walked(double lr, int64_t steps) {
+  double a = 0.5, b = -0.25;
+  for (int64_t i = 0; i < steps; ++i) {
+    const double step = lr * (1 - 1 / (1 + std::exp(b - a)));
+    a += step, b -= step;
+  }
+  return at::tensor({a, b}, at::kDouble);
+}
+
+// Resolution 7: epochs, or as many steps as asked for (1 is the printed form).
+TEST(FedAcs, TrainsForEpochsOrSteps) {
+  const auto uploaded = [](double steps) {
+    ToyOptions options{.numbers = {{"steps", steps}}};
+    options.train.epochs = 2;
+    options.train.lr = 0.3;
+    Desk desk(1, options);
+    desk.toy.play(1, 1);
+    return desk.toy.driver->server().at("latest.0.w");
+  };
+  EXPECT_CLOSE(uploaded(0), walked(0.3, 2));
+  EXPECT_CLOSE(uploaded(1), walked(0.3, 1));
+  EXPECT_CLOSE(uploaded(5), walked(0.3, 5));
+}
+
+// Resolution 8: seen from 0 models near w_0 are all alike; seen from w_0 they are not.
+TEST(FedAcs, SpaceDelta0ComparesChanges) {
+  const auto w0 = NapkinModel().init(0).w;
+  const auto moved = [&](float x, float y) {
+    return Weights{w0 + at::tensor({x, y}), at::empty({0})};
+  };
+  const auto a = moved(0.01F, 0), b = moved(0, 0.01F), c = moved(0.01F, 0.01F);
+  Desk changes(3, {.numbers = {{"p", 0}}, .words = {{"space", "delta0"}}});
+  changes.upload({{0, a}, {1, b}, {2, c}});
+  EXPECT_CLOSE(changes.u(0), blend({{1, a}, {std::sqrt(0.5), c}}));  // b stands at right angles
+  Desk plain_cosines(3, {.numbers = {{"p", 0}}});
+  plain_cosines.upload({{0, a}, {1, b}, {2, c}});
+  EXPECT_NEAR(plain_cosines.exhibit("similarity").min().item<double>(), 1, 1e-3);
+}
+
+TEST(FedAcs, SpaceCentredComparesFromTheMean) {
+  const auto at_place = [](float x, float y) {
+    return Weights{at::tensor({5 + x, 3 + y}), at::empty({0})};
+  };
+  const std::vector<Weights> w{at_place(1, 0.2F), at_place(1, -0.2F), at_place(-1, 0.2F),
+                               at_place(-1, -0.2F)};
+  Desk desk(4, {.numbers = {{"p", 0}}, .words = {{"space", "centred"}}});
+  desk.upload({{0, w[0]}, {1, w[1]}, {2, w[2]}, {3, w[3]}});
+  const double near = 0.96 / 1.04;
+  EXPECT_CLOSE(desk.u(0, {0, 1, 2, 3}), blend({{1, w[0]}, {near, w[1]}}));
+  // The mean is that of the participants: two of them are always opposites.
+  EXPECT_TRUE(desk.u(0, {0, 1}).equal(w[0].w));
+  EXPECT_TRUE(desk.u(0, {0}).equal(w[0].w));
+}
+
+TEST(FedAcs, SmallGroupsAreFilledUp) {
+  const auto desk = three({{"p", 1}, {"min_group", 2}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kB}, {1, kC}}));
+}
+
+TEST(FedAcs, GroupsLargerThanARoundAreRefused) {
+  ToyOptions options{.method = "fedacs", .numbers = {{"min_group", 3}}};
+  options.federation.participation = 0.5;
+  const Desk desk(4, options);
+  const auto status = desk.toy.method->check(*desk.toy.setup);
+  EXPECT_EQ(error_of(status), Error::kInvalid);
+  EXPECT_NE(message(status).find("min_group is 3, but only 2 of 4"), std::string::npos)
+      << message(status);
+}
+
+TEST(FedAcs, DynamicPFallsInTheFirstTenth) {
+  Desk desk(3, {.numbers = {{"p", 0.5}, {"dynamic", 1}}, .rounds = 40});
+  for (const double p : {0.99 - 0.49 / 4, 0.99 - 0.49 / 2, 0.99 - 0.49 * 3 / 4, 0.5, 0.5}) {
+    desk.upload({{0, kA}, {1, kB}, {2, kC}});
+    EXPECT_NEAR(desk.exhibit("threshold")[2].item<double>(), p, 1e-12);
+  }
+}
+
+// Similarities only among those who take part, by models that may be many rounds old.
+TEST(FedAcs, ParticipantsMixStaleModels) {
+  auto desk = three({{"p", 0}});
+  desk.upload({{0, arrow(30)}});
+  desk.upload({{0, arrow(40)}});
+  EXPECT_CLOSE(desk.u(0, {0, 2}), blend({{1, arrow(40)}, {cosine(40), kC}}));
+  EXPECT_CLOSE(desk.u(1, {1, 2}), blend({{1, kB}, {cosine(60), kC}}));
+  const auto seen = desk.exhibit("similarity", {0, 2});
+  EXPECT_NEAR(seen[0][2].item<double>(), cosine(40), 1e-6);
+  EXPECT_EQ(at::isnan(seen).sum().item<int64_t>(), 5);  // row and column of client 1
+}
+
+TEST(FedAcs, WhoNeverUploadedStartsFromTheMeanOfAll) {
+  Desk desk(3, {.numbers = {{"p", 0}}});
+  desk.upload({{0, kA}, {1, kB}});
+  EXPECT_CLOSE(desk.u(2), blend({{1, kA}, {1, kB}}));
+  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));  // w_0 is nobody's model
+}
+
+TEST(FedAcs, UploadsAreKeptNotCopied) {
+  const auto desk = three({});
+  EXPECT_EQ(desk.server.at("latest.1.w").data_ptr(), kB.w.data_ptr());
+  EXPECT_EQ(desk.convened({0, 1, 2}).at("latest.1.w").data_ptr(), kB.w.data_ptr());
+}
+
+TEST(FedAcs, ExhibitsAreTheGroups) {
+  const auto desk = three({{"p", 0.5}});
+  const auto facts = desk.exhibit("threshold");
+  EXPECT_NEAR(facts[0].item<double>(), cosine(60), 1e-6);
+  EXPECT_NEAR(facts[1].item<double>(), 7.0 / 3, 1e-12);  // groups of 2, 3 and 2
+  EXPECT_EQ(facts[2].item<double>(), 0.5);
+  const auto shares = desk.exhibit("collaboration");
+  EXPECT_CLOSE(shares.sum(1), at::ones({3}, at::kDouble));
+  EXPECT_NEAR(shares[0][1].item<double>(), cosine(20) / (1 + cosine(20)), 1e-6);
+  EXPECT_EQ(shares[0][2].item<double>(), 0);
+  EXPECT_NEAR(desk.exhibit("similarity")[2][0].item<double>(), cosine(80), 1e-6);
+}
+
+TEST(FedAcs, NewcomersGetAMixtureOfAllModels) {
+  const auto desk = three({{"p", 0.5}});  // threshold: cos 60
+  const auto& method = *desk.toy.method;
+  const auto server = desk.convened({0, 1, 2});
+  EXPECT_EQ(method.exchanges(), 1);
+  const auto stranger = method.greet(server);
+  EXPECT_CLOSE(method.broadcast_guest(server, stranger, 3).at("w"),
+               blend({{1, kA}, {1, kB}, {1, kC}}));
+  const auto own = arrow(65, 3);
+  const auto known = method.learn(server, stranger, pack(own));
+  EXPECT_CLOSE(method.broadcast_guest(server, known, 3).at("w"),
+               blend({{cosine(45), kB}, {cosine(15), kC}, {1, own}}));
+}
+
+TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
+  ToyOptions options;
+  options.train.epochs = 4;
+  options.train.lr = 0.3;
+  const Desk desk(2, options);
+  const auto down = pack(desk.toy.model->init(0));
+  const auto state = desk.toy.method->init_client(*desk.toy.setup, 2);
+  const auto data = napkin_client({1.0F}, {0});
+  const auto step =
+      desk.toy.method->local_update(state, down, {*desk.toy.model, data, 1, 42, true});
+  EXPECT_CLOSE(step.upload.at("w"), walked(0.3, 1));
+  const Local local{*desk.toy.model, data, 1, 42, true};
+  const auto post = desk.toy.method->personalize(state, down, local, View::kPost);
+  EXPECT_CLOSE(post.weights->w, walked(0.3, 4));
+  EXPECT_TRUE(
+      desk.toy.method->personalize(state, down, local, View::kPre).weights->w.equal(down.at("w")));
+}
+
+// methods.md §0.2: running statistics follow the weights; variances stay at 1e-5 or more.
+TEST(FedAcs, MixesRunningStatistics) {
+  auto model = *make_model("lenet16-bn", {{3, 32, 32}, 10});
+  const auto method = find_method("fedacs")->draft()->build({});
+  const tessera::Setup setup{*model, 2, 5, 1.0, 3};  // gtest has a Setup too
+  const auto w0 = model->init(3);
+  const auto filled = [&](double mean, double variance) {
+    Weights out = w0.clone();
+    const auto views = model->buffers().views(out.b);
+    for (size_t i = 0; i < views.size(); ++i) views[i].fill_(i % 2 == 0 ? mean : variance);
+    return out;
+  };
+  const auto mixed = [&](const Weights& a, const Weights& b, ClientId alone) {
+    auto server = method->aggregate(method->init_server(setup), {{0, 1, pack(a)}, {1, 1, pack(b)}});
+    const auto ids = alone < 0 ? std::vector<ClientId>{0, 1} : std::vector<ClientId>{alone};
+    return model->buffers().views(
+        method->broadcast(method->convene(server, ids), std::max<ClientId>(alone, 0)).at("b"));
+  };
+  const auto plain_mix = mixed(filled(-4, 1), filled(-2, 3), -1);
+  EXPECT_NEAR(plain_mix[0].mean().item<double>(), -3, 1e-6);
+  EXPECT_NEAR(plain_mix[1].mean().item<double>(), 2, 1e-6);
+  const auto dead = mixed(filled(-4, 0), filled(-2, 1e-7), -1);
+  EXPECT_FLOAT_EQ(dead[1].min().item<float>(), 1e-5F);
+  EXPECT_NEAR(dead[0].mean().item<double>(), -3, 1e-6);
+  const auto alone = mixed(filled(-4, 0), filled(-2, 3), 0);  // nothing is mixed
+  EXPECT_EQ(alone[1].max().item<float>(), 0);
+}
+
+ToyOptions noisy(const std::string& method) {
+  ToyOptions out{.method = method};
+  out.train.batch = 7;  // does not divide the data
+  out.train.epochs = 2;
+  out.train.lr = 0.05;
+  out.train.momentum = 0.9;
+  return out;
+}
+
+TEST(FedAcs, OneClientIsLocalTraining) {
+  auto options = noisy("local");
+  options.numbers = {{"patience", 0}};
+  auto alone = make_toy(options, 1, 0);
+  alone.play(1, 4);
+  const auto own = alone.engine->states().at(0).second.at("w.w");
+  for (const char* space : {"weights", "delta0", "centred"})
+    for (const char* quantile : {"offdiag", "all"}) {
+      options = noisy("fedacs");
+      options.words = {{"space", space}, {"quantile", quantile}};
+      auto acs = make_toy(options, 1, 0);
+      acs.play(1, 4);
+      EXPECT_TRUE(acs.driver->server().at("latest.0.w").equal(own)) << space << quantile;
+      EXPECT_TRUE(acs.engine->states().at(0).second.at("w.w").equal(own));
+    }
+}
+
+// The post view is what the client would upload next, and the server step before it is real.
+TEST(FedAcs, PostViewIsTheNextUpload) {
+  auto toy = make_toy(noisy("fedacs"), 4, 0);
+  toy.play(1, 2);
+  std::vector<Weights> pre(4), post(4);
+  const auto keep = [&](ClientId id, View view, const Personal& personal) {
+    (view == View::kPre ? pre : post)[static_cast<size_t>(id)] = *personal.weights;
+    return ok();
+  };
+  ASSERT_TRUE(toy.driver->evaluate(2, keep).ok());
+  EXPECT_FALSE(pre[0].w.equal(toy.driver->server().at("latest.0.w")));
+  EXPECT_FALSE(pre[0].w.equal(pre[1].w));
+  toy.play(3, 3);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(toy.driver->server().at(fmt::format("latest.{}.w", i)).equal(post[i].w));
+}
+
+TEST(FedAcs, EvaluationShowsWhoWorksTogether) {
+  auto options = noisy("fedacs");
+  options.federation.participation = 0.5;
+  auto toy = make_toy(options, 4, 1);
+  EXPECT_TRUE(toy.evaluate(0).exhibits.empty());
+  toy.play(1, 1);
+  const auto report = toy.evaluate(1);
+  ASSERT_EQ(report.exhibits.size(), 3U);
+  EXPECT_EQ(report.exhibits[0].name, "similarity");
+  EXPECT_EQ(at::isfinite(report.exhibits[0].value).sum().item<int64_t>(), 4);  // 2 of 4 uploaded
+  EXPECT_EQ(report.exchanges, 1);
+  const int64_t d = toy.model->layout().numel();
+  EXPECT_EQ(report.onboard_down, 2 * 4 * d);  // the mean, then the mixture
+  EXPECT_EQ(report.onboard_up, 4 * d);
+}
+
+}  // namespace
+}  // namespace tessera::test
