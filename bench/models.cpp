@@ -9,6 +9,7 @@
 #include "measure.hpp"
 #include "model/model.hpp"
 #include "model/sequential.hpp"
+#include "model/vit.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -34,7 +35,18 @@ std::vector<Subject> subjects() {
           {"alex28", grey},
           {"alex28-s", grey},
           {"gru64", air, Loss::kMultiLabel},
-          {"gru128", air, Loss::kMultiLabel}};
+          {"gru128", air, Loss::kMultiLabel},
+          {"vit-s", colour}};
+}
+
+/// Multiply-adds of a Transformer's sample as it is written: all tokens through every block. By
+/// hand the last block is computed for what the class token sees; that is counted as if it were
+/// not.
+double products_of(const VitSpec& s) {
+  const int64_t linears = s.dim * (4 * s.inner() + 2 * s.mlp);
+  const int64_t attention = 2 * s.tokens() * s.inner();
+  return static_cast<double>(s.patches() * s.patch_size() * s.dim +
+                             s.depth * s.tokens() * (linears + attention) + s.dim * s.classes);
 }
 
 /// Multiply-adds × 2 of one sample's forward pass; pooling, activations and biases are not counted.
@@ -51,6 +63,8 @@ double forward_flops(const Model& model, const Shape& shape) {
       for (int64_t* side : {&height, &width}) *side = (*side - c.pool) / c.pool_stride + 1;
     }
     for (const auto& l : spec.linears) products += static_cast<double>(l.in * l.out);
+  } else if (const auto* vit = dynamic_cast<const Vit*>(&model)) {
+    products = products_of(vit->spec());
   } else {
     for (const auto& slice : model.layout().slices()) {
       if (slice.shape.size() != 2) continue;
@@ -144,7 +158,10 @@ void register_models() {
     summarise("sgemm 1024³", kSgemmFlops / time.work * 1e-9, "GFLOP/s", 0);
   });
   for (const auto& subject : subjects()) {
-    for (const int64_t batch : {10, 32}) add_steps(subject, batch);
+    const bool transformer = subject.name.starts_with("vit");
+    for (const int64_t batch :
+         transformer ? std::vector<int64_t>{64} : std::vector<int64_t>{10, 32})
+      add_steps(subject, batch);
     add(fmt::format("predict/{}/256", subject.name), [=](benchmark::State& state) {
       Bench b(subject, 256);
       const double reached = of_sgemm(state, b.flops, [&] { b.model->predict(b.at, b.x); });

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/key.hpp"
+#include "model/fast/fast_vit.hpp"
 #include "model/layers.hpp"
 
 namespace tessera {
@@ -48,8 +49,8 @@ struct Listing {
 
 /// [n, channels, height, width] to [n, patches, patch_size].
 Tensor patches_of(const Tensor& x, const VitSpec& s) {
-  const Tensor cut = x.reshape(
-      {x.size(0), s.channels, s.height / s.patch, s.patch, s.width / s.patch, s.patch});
+  const Tensor cut =
+      x.reshape({x.size(0), s.channels, s.height / s.patch, s.patch, s.width / s.patch, s.patch});
   return cut.permute({0, 2, 4, 1, 3, 5}).reshape({x.size(0), s.patches(), s.patch_size()});
 }
 
@@ -113,7 +114,11 @@ Vit::Vit(VitSpec spec, Init init) : spec_(spec) {
   list.linear("head", spec.dim, spec.classes, Role::kHead, false, true);
   layout_ = Layout(std::move(list.slices));
   fills_ = std::move(list.fills);
+  fast_gradient_ = FastVit::supports(spec_, false);
+  if (FastVit::supports(spec_, true)) fast_ = std::make_unique<FastVit>(spec_, layout_);
 }
+
+Vit::~Vit() = default;
 
 Weights Vit::init(uint64_t key) const {
   return {drawn(layout_, fills_, key), at::empty({0}, at::kFloat)};
@@ -126,6 +131,23 @@ Output Vit::forward(const Weights& at, const Tensor& x, const Pass& pass) const 
   for (int64_t i = 0; i < spec_.depth; ++i) tokens = walk.block(tokens);
   const Tensor features = walk.norm(tokens.select(1, 0));
   return {walk.linear(features), features, at.b.detach()};
+}
+
+bool Vit::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                         Tensor& grad, double& value) const {
+  const auto plain = [&](const Tensor& v) {
+    return v.scalar_type() == at::kFloat && v.is_contiguous() && v.numel() == layout_.numel();
+  };
+  if (!fast_gradient_ || !plain(at.w) || !plain(grad) || x.requires_grad()) return false;
+  return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
+}
+
+Tensor Vit::predict(const Weights& at, const Tensor& x) const {
+  if (!fast_ || at.w.scalar_type() != at::kFloat) return Model::predict(at, x);
+  const Tensor w = at.w.contiguous();
+  Tensor logits = at::empty({x.size(0), spec_.classes}, at::kFloat);
+  fast_->predict(w.data_ptr<float>(), x.to(at::kFloat), logits.data_ptr<float>());
+  return logits;
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/fill.hpp"
@@ -22,6 +23,8 @@ struct VitSpec {
   int64_t inner() const { return heads * head_dim; }  // width of the queries of all heads
 };
 
+class FastVit;
+
 /// Class token and learned positions, then `depth` pre-norm blocks
 ///   x += to_out(attention(norm(x))),  x += fc2(GELU(fc1(norm(x)))),
 /// then a norm and the head on the class token. GELU is the exact one. Patches are read row by row,
@@ -30,17 +33,23 @@ struct VitSpec {
 class Vit final : public Model {
  public:
   Vit(VitSpec spec, Init init);
+  ~Vit() override;
 
   const VitSpec& spec() const { return spec_; }
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+  bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
+                      double& value) const override;
+  Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:
   VitSpec spec_;
   Layout layout_, buffers_;
   std::vector<Fill> fills_;
+  std::unique_ptr<FastVit> fast_;  // may be empty
+  bool fast_gradient_ = false;     // not with dropout
 };
 
 }  // namespace tessera

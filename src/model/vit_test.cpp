@@ -71,8 +71,8 @@ struct Naive {
     const Rows mixed = attention(name + ".attention", normed);
     for (size_t t = 0; t < x.size(); ++t) {
       for (size_t k = 0; k < x[t].size(); ++k) x[t][k] += mixed[t][k];
-      Row hidden = linear(name + ".mlp.fc1", norm(name + ".mlp.norm", x[t]),
-                          static_cast<size_t>(spec.mlp));
+      Row hidden =
+          linear(name + ".mlp.fc1", norm(name + ".mlp.norm", x[t]), static_cast<size_t>(spec.mlp));
       for (double& v : hidden) v *= 0.5 * std::erfc(-v / std::numbers::sqrt2);
       const Row step = linear(name + ".mlp.fc2", hidden, x[t].size());
       for (size_t k = 0; k < x[t].size(); ++k) x[t][k] += step[k];
@@ -100,8 +100,16 @@ struct Naive {
 };
 
 TEST(Vit, ForwardMatchesLoops) {
-  const VitSpec spec{.channels = 2, .height = 6, .width = 9, .patch = 3, .dim = 5, .depth = 2,
-                     .heads = 3, .head_dim = 2, .mlp = 7, .classes = 4};
+  const VitSpec spec{.channels = 2,
+                     .height = 6,
+                     .width = 9,
+                     .patch = 3,
+                     .dim = 5,
+                     .depth = 2,
+                     .heads = 3,
+                     .head_dim = 2,
+                     .mlp = 7,
+                     .classes = 4};
   const Vit model(spec, Init::kTorch);
   Weights at = testing::moved(model, 1);
   at.w *= 2;  // scores that tell the tokens apart
@@ -177,7 +185,8 @@ TEST(Vit, InitialNumbers) {
       const double largest = views[i].abs().max().item<double>();
       const double deviation = std::sqrt(views[i].pow(2).mean().item<double>());
       if (slice.role == Role::kLayerNorm) {
-        EXPECT_TRUE(at::equal(views[i], at::full({64}, slice.name.ends_with("weight") ? 1.0 : 0.0)));
+        EXPECT_TRUE(
+            at::equal(views[i], at::full({64}, slice.name.ends_with("weight") ? 1.0 : 0.0)));
       } else if (slice.name == "embedding.class_token" || slice.name == "embedding.positions") {
         EXPECT_NEAR(deviation, 0.02, 0.006) << slice.name;
       } else if (init == Init::kTorch) {

@@ -9,6 +9,7 @@
 namespace tessera::fast {
 
 constexpr int64_t kVector = 8;
+constexpr float kEpsilon = 1e-5f;  // added to the variances of layer norms
 constexpr int64_t lanes_of(int64_t channels) {
   return (channels + kVector - 1) / kVector * kVector;
 }
@@ -36,6 +37,16 @@ template <class T>
 struct Plane {
   T* first;
   int64_t pixel, row, image;
+};
+
+/// Attention of `heads` heads over `tokens` tokens, of which only the first `queries` ask.
+struct AttentionShape {
+  int64_t tokens, queries, heads, head_dim;
+
+  int64_t lanes() const { return lanes_of(tokens); }
+  int64_t inner() const { return heads * head_dim; }
+  int64_t shares_size() const { return heads * queries * lanes(); }  // floats of a sample
+  int64_t scratch_size() const { return (head_dim + queries) * lanes(); }
 };
 
 struct Kernels {
@@ -81,6 +92,33 @@ struct Kernels {
   /// out [cols, rows] from in [rows, cols]; `in_row` and `out_row` are floats from row to row.
   void (*transpose)(int64_t rows, int64_t cols, const float* in, int64_t in_row, float* out,
                     int64_t out_row);
+
+  // Of Transformers; every width and head_dim is a multiple of 8.
+  /// Layer norm of each row; `stats` [rows, 2] gets its mean and the inverse of its deviation.
+  void (*norm_forward)(int64_t rows, int64_t width, const float* x, const float* weight,
+                       const float* bias, float* y, float* stats);
+  /// Adds to all three gradients.
+  void (*norm_backward)(int64_t rows, int64_t width, const float* x, const float* weight,
+                        const float* stats, const float* y_grad, float* x_grad, float* weight_grad,
+                        float* bias_grad);
+  /// y = GELU(x + bias); x is left with the slope there.
+  void (*gelu_forward)(int64_t rows, int64_t width, const float* bias, float* x, float* y);
+  /// grad *= slope; adds its rows to bias_grad.
+  void (*gelu_backward)(int64_t rows, int64_t width, const float* slope, float* grad,
+                        float* bias_grad);
+  /// Adds every row of x to `sums` [width].
+  void (*add_rows)(int64_t rows, int64_t width, const float* x, float* sums);
+  /// y [rows, width] = x + bias, with x_row floats from row to row of x.
+  void (*add_bias)(int64_t rows, int64_t width, const float* x, int64_t x_row, const float* bias,
+                   float* y);
+  /// mixed [samples, queries, inner] from qkv [samples, tokens, 3·inner]; `shares` [samples, heads,
+  /// queries, lanes] gets the softmax, 0 in the padding.
+  void (*attention_forward)(const AttentionShape&, int64_t samples, const float* qkv, float* shares,
+                            float* mixed, float* scratch);
+  /// Writes the gradients of keys and values, and of the queries that ask, into qkv_grad.
+  void (*attention_backward)(const AttentionShape&, int64_t samples, const float* qkv,
+                             const float* shares, const float* mixed_grad, float* qkv_grad,
+                             float* scratch);
 };
 
 /// The best set for this processor; the choice is made once.

@@ -19,6 +19,7 @@ namespace {
 #include "model/fast/tiles.inl.hpp"
 #include "model/fast/conv.inl.hpp"
 #include "model/fast/linear.inl.hpp"
+#include "model/fast/transformer.inl.hpp"
 // clang-format on
 #pragma GCC pop_options
 #include "model/fast/table.inl.hpp"

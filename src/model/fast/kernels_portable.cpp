@@ -12,6 +12,7 @@ namespace {
 #include "model/fast/tiles.inl.hpp"
 #include "model/fast/conv.inl.hpp"
 #include "model/fast/linear.inl.hpp"
+#include "model/fast/transformer.inl.hpp"
 #include "model/fast/table.inl.hpp"
 // clang-format on
 

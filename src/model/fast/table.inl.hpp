@@ -16,6 +16,14 @@ Kernels make_table(const char* name) {
   k.linear_input_grad = linear_input_grad;
   k.relu_backward = relu_backward;
   k.transpose = transpose;
+  k.norm_forward = norm_forward;
+  k.norm_backward = norm_backward;
+  k.gelu_forward = gelu_forward;
+  k.gelu_backward = gelu_backward;
+  k.add_rows = add_rows;
+  k.add_bias = add_bias;
+  k.attention_forward = attention_forward;
+  k.attention_backward = attention_backward;
   return k;
 }
 

@@ -1,0 +1,329 @@
+#include "model/fast/fast_vit.hpp"
+
+#include <ATen/ATen.h>
+#include <cblas.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "model/fast/arena.hpp"
+#include "model/fast/losses.hpp"
+#include "model/layers.hpp"
+
+namespace tessera {
+
+static_assert(fast::kEpsilon == static_cast<float>(kNormEpsilon));
+
+namespace {
+
+using fast::Arena;
+using fast::Cutter;
+
+constexpr int64_t kTokensAtATime = 272;  // 16 samples of vit-s; the best of 136 … 1088
+
+/// Rows of a matrix: the first number and the floats from row to row.
+template <class T>
+struct Rows {
+  T* first;
+  int64_t row;
+};
+
+int to_int(int64_t value) { return static_cast<int>(value); }
+
+struct LinearShape {
+  int64_t rows, in, out;
+};
+
+/// y = x · weightᵀ, or y += …
+void linear(const LinearShape& s, Rows<const float> x, const float* weight, Rows<float> y,
+            bool add) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, to_int(s.rows), to_int(s.out), to_int(s.in),
+              1.0f, x.first, to_int(x.row), weight, to_int(s.in), add ? 1.0f : 0.0f, y.first,
+              to_int(y.row));
+}
+
+/// x_grad = y_grad · weight, or x_grad += …
+void linear_input_grad(const LinearShape& s, Rows<const float> y_grad, const float* weight,
+                       Rows<float> x_grad, bool add) {
+  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, to_int(s.rows), to_int(s.in),
+              to_int(s.out), 1.0f, y_grad.first, to_int(y_grad.row), weight, to_int(s.in),
+              add ? 1.0f : 0.0f, x_grad.first, to_int(x_grad.row));
+}
+
+/// weight_grad += y_gradᵀ · x.
+void linear_weight_grad(const LinearShape& s, Rows<const float> y_grad, Rows<const float> x,
+                        float* weight_grad) {
+  cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, to_int(s.out), to_int(s.in), to_int(s.rows),
+              1.0f, y_grad.first, to_int(y_grad.row), x.first, to_int(x.row), 1.0f, weight_grad,
+              to_int(s.in));
+}
+
+}  // namespace
+
+/// Of n samples; "asking" rows are all tokens, in the last block the class tokens alone.
+struct FastVit::BlockBuffers {
+  float* x;                // [n·tokens, dim]: what comes in
+  float *normed1, *stats1;  // [n·tokens, dim], [n·tokens, 2]
+  float *qkv, *shares;     // [n·tokens, 3·inner], [n, shares_size]
+  float *mixed, *middle;   // [asking, inner], [asking, dim]: x after attention
+  float *normed2, *stats2;  // [asking, dim], [asking, 2]
+  float *slope, *hidden;   // [asking, mlp]: of GELU, its output
+};
+
+struct FastVit::Buffers {
+  std::vector<BlockBuffers> blocks;
+  float *patches, *embedded;               // [n·patches, patch_size], [n·patches, dim]
+  float *last, *features, *stats, *logits;  // [n, …]: after the blocks
+  float* scratch;                          // of attention
+  float *grad, *branch;                    // [n·tokens, dim]: of x, of what branches off it
+  float *wide, *qkv;                       // gradients [n·tokens, mlp or inner], [n·tokens, 3·inner]
+};
+
+bool FastVit::supports(const VitSpec& spec, bool evaluation) {
+  const auto whole = [](int64_t width) { return width > 0 && width % fast::kVector == 0; };
+  return whole(spec.dim) && whole(spec.head_dim) && whole(spec.mlp) && spec.depth > 0 &&
+         (spec.dropout == 0 || evaluation);
+}
+
+FastVit::FastVit(const VitSpec& spec, const Layout& layout)
+    : FastVit(spec, layout, fast::kernels()) {}
+
+FastVit::FastVit(const VitSpec& spec, const Layout& layout, const fast::Kernels& kernels)
+    : spec_(spec), kernels_(kernels), parameters_(layout.numel()) {
+  if (!supports(spec, true)) throw std::invalid_argument("FastVit: a network it does not support");
+  size_t slice = 0;
+  const auto next = [&] { return layout.offset(slice++); };
+  weight_ = next(), bias_ = next(), class_token_ = next(), positions_ = next();
+  for (int64_t i = 0; i < spec.depth; ++i) {
+    blocks_.push_back({next(), next(), next(), next(), next(), next(), next(), next(), next(),
+                       next(), next()});
+  }
+  norm_ = next(), norm_bias_ = next(), head_ = next(), head_bias_ = next();
+}
+
+fast::AttentionShape FastVit::attention(size_t block) const {
+  const int64_t queries = block + 1 == blocks_.size() ? 1 : spec_.tokens();
+  return {spec_.tokens(), queries, spec_.heads, spec_.head_dim};
+}
+
+// In evaluation all blocks share one set: a block's output may overwrite its input.
+size_t FastVit::place(int64_t n, bool train, float* memory, Buffers& at) const {
+  Cutter cut(memory);
+  const int64_t tokens = n * spec_.tokens(), dim = spec_.dim, inner = spec_.inner();
+  at.blocks.resize(blocks_.size());
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    auto& block = at.blocks[i];
+    if (!train && i > 0) {
+      block = at.blocks[0];
+      continue;
+    }
+    const auto shape = attention(i);
+    const int64_t asking = n * shape.queries;
+    block.x = cut.floats(tokens * dim);
+    block.normed1 = cut.floats(tokens * dim), block.stats1 = cut.floats(2 * tokens);
+    block.qkv = cut.floats(tokens * 3 * inner), block.shares = cut.floats(n * shape.shares_size());
+    block.mixed = cut.floats(asking * inner), block.middle = cut.floats(asking * dim);
+    block.normed2 = cut.floats(asking * dim), block.stats2 = cut.floats(2 * asking);
+    block.slope = cut.floats(asking * spec_.mlp), block.hidden = cut.floats(asking * spec_.mlp);
+  }
+  at.patches = cut.floats(n * spec_.patches() * spec_.patch_size());
+  at.embedded = cut.floats(n * spec_.patches() * dim);
+  at.last = cut.floats(n * dim), at.features = cut.floats(n * dim);
+  at.stats = cut.floats(2 * n), at.logits = cut.floats(n * spec_.classes);
+  at.scratch = cut.floats(attention(0).scratch_size());
+  if (train) {
+    at.grad = cut.floats(tokens * dim), at.branch = cut.floats(tokens * dim);
+    at.wide = cut.floats(tokens * std::max(spec_.mlp, inner));
+    at.qkv = cut.floats(tokens * 3 * inner);
+  }
+  return cut.used();
+}
+
+FastVit::Buffers FastVit::buffers_for(int64_t n, bool train) const {
+  Buffers at{};
+  auto& arena = Arena::of_thread();
+  arena.reserve(place(n, train, nullptr, at));
+  place(n, train, arena.data(), at);
+  return at;
+}
+
+void FastVit::cut_patches(const float* x, int64_t n, float* patches) const {
+  const int64_t side = spec_.patch;
+  for (int64_t i = 0; i < n; ++i, x += sample_size())
+    for (int64_t top = 0; top < spec_.height; top += side)
+      for (int64_t left = 0; left < spec_.width; left += side)
+        for (int64_t c = 0; c < spec_.channels; ++c)
+          for (int64_t row = top; row < top + side; ++row, patches += side)
+            std::copy_n(x + (c * spec_.height + row) * spec_.width + left, side, patches);
+}
+
+void FastVit::embed(const float* w, const float* x, int64_t n, const Buffers& at) const {
+  const int64_t dim = spec_.dim, patches = spec_.patches();
+  cut_patches(x, n, at.patches);
+  linear({n * patches, spec_.patch_size(), dim}, {at.patches, spec_.patch_size()}, w + weight_,
+         {at.embedded, dim}, false);
+  const float* from = at.embedded;
+  float* to = at.blocks[0].x;
+  for (int64_t i = 0; i < n; ++i) {
+    const float* position = w + positions_;
+    kernels_.add_bias(1, dim, position, dim, w + class_token_, to);
+    for (int64_t p = 0; p < patches; ++p, from += dim) {
+      to += dim, position += dim;
+      kernels_.add_bias(1, dim, from, dim, position, to);
+      kernels_.add_rows(1, dim, w + bias_, to);
+    }
+    to += dim;
+  }
+}
+
+void FastVit::forward_block(size_t block, const float* w, int64_t n, const Buffers& at) const {
+  const auto& p = blocks_[block];
+  const auto& b = at.blocks[block];
+  const auto shape = attention(block);
+  const bool last = block + 1 == blocks_.size();
+  const int64_t dim = spec_.dim, inner = spec_.inner(), tokens = n * spec_.tokens();
+  const int64_t asking = n * shape.queries, step = tokens / asking;
+
+  kernels_.norm_forward(tokens, dim, b.x, w + p.norm1, w + p.norm1_bias, b.normed1, b.stats1);
+  linear({asking, dim, inner}, {b.normed1, step * dim}, w + p.qkv, {b.qkv, step * 3 * inner},
+         false);
+  linear({tokens, dim, 2 * inner}, {b.normed1, dim}, w + p.qkv + inner * dim,
+         {b.qkv + inner, 3 * inner}, false);
+  kernels_.attention_forward(shape, n, b.qkv, b.shares, b.mixed, at.scratch);
+  kernels_.add_bias(asking, dim, b.x, step * dim, w + p.out_bias, b.middle);
+  linear({asking, inner, dim}, {b.mixed, inner}, w + p.out, {b.middle, dim}, true);
+
+  kernels_.norm_forward(asking, dim, b.middle, w + p.norm2, w + p.norm2_bias, b.normed2, b.stats2);
+  linear({asking, dim, spec_.mlp}, {b.normed2, dim}, w + p.fc1, {b.slope, spec_.mlp}, false);
+  kernels_.gelu_forward(asking, spec_.mlp, w + p.fc1_bias, b.slope, b.hidden);
+  float* out = last ? at.last : at.blocks[block + 1].x;
+  kernels_.add_bias(asking, dim, b.middle, dim, w + p.fc2_bias, out);
+  linear({asking, spec_.mlp, dim}, {b.hidden, spec_.mlp}, w + p.fc2, {out, dim}, true);
+}
+
+void FastVit::forward(const float* w, const float* x, int64_t n, const Buffers& at) const {
+  embed(w, x, n, at);
+  for (size_t i = 0; i < blocks_.size(); ++i) forward_block(i, w, n, at);
+  kernels_.norm_forward(n, spec_.dim, at.last, w + norm_, w + norm_bias_, at.features, at.stats);
+  for (int64_t i = 0; i < n; ++i)
+    std::copy_n(w + head_bias_, spec_.classes, at.logits + i * spec_.classes);
+  linear({n, spec_.dim, spec_.classes}, {at.features, spec_.dim}, w + head_,
+         {at.logits, spec_.classes}, true);
+}
+
+// at.grad [rows, dim] goes from the gradient of the block's output to that of `middle`.
+void FastVit::backward_mlp(size_t block, const float* w, int64_t rows, const Buffers& at,
+                           float* grad) const {
+  const auto& p = blocks_[block];
+  const auto& b = at.blocks[block];
+  const int64_t dim = spec_.dim, mlp = spec_.mlp;
+  const LinearShape fc1{rows, dim, mlp}, fc2{rows, mlp, dim};
+  linear_weight_grad(fc2, {at.grad, dim}, {b.hidden, mlp}, grad + p.fc2);
+  kernels_.add_rows(rows, dim, at.grad, grad + p.fc2_bias);
+  linear_input_grad(fc2, {at.grad, dim}, w + p.fc2, {at.wide, mlp}, false);
+  kernels_.gelu_backward(rows, mlp, b.slope, at.wide, grad + p.fc1_bias);
+  linear_weight_grad(fc1, {at.wide, mlp}, {b.normed2, dim}, grad + p.fc1);
+  linear_input_grad(fc1, {at.wide, mlp}, w + p.fc1, {at.branch, dim}, false);
+  kernels_.norm_backward(rows, dim, b.middle, w + p.norm2, b.stats2, at.branch, at.grad,
+                         grad + p.norm2, grad + p.norm2_bias);
+}
+
+// at.grad goes from the gradient of `middle` [asking, dim] to that of the block's input.
+void FastVit::backward_attention(size_t block, const float* w, int64_t n, const Buffers& at,
+                                 float* grad) const {
+  const auto& p = blocks_[block];
+  const auto& b = at.blocks[block];
+  const auto shape = attention(block);
+  const int64_t dim = spec_.dim, inner = spec_.inner(), tokens = n * spec_.tokens();
+  const int64_t asking = n * shape.queries, step = tokens / asking;
+  const LinearShape to_out{asking, inner, dim}, to_q{asking, dim, inner},
+      to_kv{tokens, dim, 2 * inner};
+  linear_weight_grad(to_out, {at.grad, dim}, {b.mixed, inner}, grad + p.out);
+  kernels_.add_rows(asking, dim, at.grad, grad + p.out_bias);
+  linear_input_grad(to_out, {at.grad, dim}, w + p.out, {at.wide, inner}, false);
+  kernels_.attention_backward(shape, n, b.qkv, b.shares, at.wide, at.qkv, at.scratch);
+
+  const Rows<const float> q{at.qkv, step * 3 * inner}, kv{at.qkv + inner, 3 * inner};
+  linear_weight_grad(to_q, q, {b.normed1, step * dim}, grad + p.qkv);
+  linear_weight_grad(to_kv, kv, {b.normed1, dim}, grad + p.qkv + inner * dim);
+  linear_input_grad(to_kv, kv, w + p.qkv + inner * dim, {at.branch, dim}, false);
+  linear_input_grad(to_q, q, w + p.qkv, {at.branch, step * dim}, true);
+  if (step > 1) {  // only class tokens have come back so far: give each its place
+    for (int64_t i = n; i-- > 0;) {
+      std::copy_n(at.grad + i * dim, dim, at.grad + i * step * dim);
+      std::fill_n(at.grad + (i * step + 1) * dim, (step - 1) * dim, 0.0f);
+    }
+  }
+  kernels_.norm_backward(tokens, dim, b.x, w + p.norm1, b.stats1, at.branch, at.grad,
+                         grad + p.norm1, grad + p.norm1_bias);
+}
+
+void FastVit::backward_embedding(int64_t n, const Buffers& at, float* grad) const {
+  const int64_t dim = spec_.dim, patches = spec_.patches();
+  const float* from = at.grad;
+  for (int64_t i = 0; i < n; ++i, from += spec_.tokens() * dim) {
+    kernels_.add_rows(1, dim, from, grad + class_token_);
+    kernels_.add_rows(1, spec_.tokens() * dim, from, grad + positions_);
+    std::copy_n(from + dim, patches * dim, at.embedded + i * patches * dim);
+  }
+  kernels_.add_rows(n * patches, dim, at.embedded, grad + bias_);
+  linear_weight_grad({n * patches, spec_.patch_size(), dim}, {at.embedded, dim},
+                     {at.patches, spec_.patch_size()}, grad + weight_);
+}
+
+// The logits have been replaced by their gradient.
+void FastVit::backward(const float* w, int64_t n, const Buffers& at, float* grad) const {
+  const LinearShape head{n, spec_.dim, spec_.classes};
+  linear_weight_grad(head, {at.logits, spec_.classes}, {at.features, spec_.dim}, grad + head_);
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t c = 0; c < spec_.classes; ++c)
+      grad[head_bias_ + c] += at.logits[i * spec_.classes + c];
+  linear_input_grad(head, {at.logits, spec_.classes}, w + head_, {at.branch, spec_.dim}, false);
+  std::fill_n(at.grad, n * spec_.dim, 0.0f);
+  kernels_.norm_backward(n, spec_.dim, at.last, w + norm_, at.stats, at.branch, at.grad,
+                         grad + norm_, grad + norm_bias_);
+  for (size_t i = blocks_.size(); i-- > 0;) {
+    backward_mlp(i, w, n * attention(i).queries, at, grad);
+    backward_attention(i, w, n, at, grad);
+  }
+  backward_embedding(n, at, grad);
+}
+
+bool FastVit::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                             float* grad, double& value) const {
+  if (x.dim() < 1 || x.size(0) < 1 || x.scalar_type() != at::kFloat) return false;
+  const int64_t n = x.size(0);
+  if (x.numel() != n * sample_size()) return false;
+  if (y.scalar_type() != at::kLong || y.dim() != 1 || y.size(0) != n) return false;
+  const Tensor samples = x.contiguous(), labels = y.contiguous();
+
+  std::fill_n(grad, parameters_, 0.0f);
+  value = 0;
+  const int64_t group = std::max<int64_t>(1, kTokensAtATime / spec_.tokens());
+  for (int64_t i = 0; i < n; i += group) {
+    const int64_t some = std::min(group, n - i);
+    const auto at = buffers_for(some, true);
+    forward(w, samples.data_ptr<float>() + i * sample_size(), some, at);
+    const double share = static_cast<double>(some) / static_cast<double>(n);
+    value += share * fast::loss_and_grad(loss, some, spec_.classes, labels.data_ptr<int64_t>() + i,
+                                         at.logits);
+    for (int64_t k = 0; k < some * spec_.classes; ++k) at.logits[k] *= static_cast<float>(share);
+    backward(w, some, at, grad);
+  }
+  return true;
+}
+
+void FastVit::predict(const float* w, const Tensor& x, float* logits) const {
+  if (x.dim() < 1 || x.scalar_type() != at::kFloat || x.numel() != x.size(0) * sample_size())
+    throw std::invalid_argument("FastVit: samples must be float32 and of the network's size");
+  const Tensor samples = x.contiguous();
+  const int64_t n = x.size(0), group = std::max<int64_t>(1, kTokensAtATime / spec_.tokens());
+  for (int64_t i = 0; i < n; i += group) {
+    const int64_t some = std::min(group, n - i);
+    const auto at = buffers_for(some, false);
+    forward(w, samples.data_ptr<float>() + i * sample_size(), some, at);
+    std::copy_n(at.logits, some * spec_.classes, logits + i * spec_.classes);
+  }
+}
+
+}  // namespace tessera
