@@ -13,10 +13,14 @@ MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
 MethodInfo fedacs();
+MethodInfo pfedhn();
+MethodInfo pfedht();
+MethodInfo pfedht_nohn();
 
 const std::vector<MethodInfo>& methods() {
   static const std::vector<MethodInfo> table{
-      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(), fedacs(),
+      local(),   centralized(), fedavg(), fedsgd(), fedprox(),     fedper(),
+      reptile(), fedacs(),      pfedhn(), pfedht(), pfedht_nohn(),
   };
   return table;
 }

@@ -170,6 +170,7 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
   auto toy = make_toy(opts);
   const auto& layout = toy.model->layout();
   const int64_t d = layout.numel(), head = layout.trailing(1).numel();
+  const int64_t attention = layout.mask(Role::kAttention).sum().item<int64_t>();
   if (toy.federation.sample_shape.size() == 1) {  // mlp100
     ASSERT_EQ(d, 6 * 100 + 100 + 100 * 3 + 3);
     ASSERT_EQ(head, 100 * 3 + 3);
@@ -183,6 +184,9 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
       {"fedacs", {d, d}},
+      {"pfedhn", {d, d}},
+      {"pfedht", {d, d}},
+      {"pfedht-nohn", {d - attention, d - attention}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
   const auto report = toy.play(1, 1).at(0);

@@ -1,0 +1,150 @@
+// pFedHT (Liu et al., "Personalized Federated Learning Based on Hypernetworks and Attention
+// Mechanism Ensembles for Internet of Things", eqs. 11–20, Algorithm 2; structurally FedTP): a
+// shared Transformer whose query, key and value projections W_i come, for every client, from a
+// hypernetwork on the server; everything else, eta, is averaged. Deviations (methods.md §7.4):
+// uploads are received − trained; phi is shared and moves once per round; weights are renormalised
+// over those who replied. A newcomer's eta is frozen while its embedding is learned, travels once,
+// and is kept by the newcomer.
+
+#include "base/memory.hpp"
+#include "method/any_method.hpp"
+#include "optim/hyper_server.hpp"
+#include "tensor/split.hpp"
+
+namespace tessera {
+namespace {
+
+struct PFedHT {
+  struct Server {
+    HyperState hn;
+    Weights eta;  // w: [d − d_A]
+    static void fields(auto& m, auto&& f) { f("hn", m.hn), f("eta", m.eta); }
+  };
+  struct Client {
+    std::optional<Weights> eta;  // of a newcomer that has been told
+    static void fields(auto& m, auto&& f) { f("eta", m.eta); }
+  };
+  struct Down {
+    Tensor attention;  // W_i: [d_A]
+    std::optional<Weights> eta;
+    static void fields(auto& m, auto&& f) { f("attention", m.attention), f("eta", m.eta); }
+  };
+  struct Up {
+    Tensor delta;                // received − trained W_i
+    std::optional<Weights> eta;  // not of newcomers
+    double samples = 0;
+    static void fields(auto& m, auto&& f) {
+      f("delta", m.delta), f("eta", m.eta), f("samples", m.samples);
+    }
+  };
+  struct Guest {
+    HyperGuest hn;
+    bool told = false;  // eta has arrived
+    static void fields(auto& m, auto&& f) { f("hn", m.hn), f("told", m.told); }
+  };
+
+  TrainOptions train;
+  HyperServer hn;
+  bool share_heads = false;
+  std::string newclient = "embed";
+  int64_t ft_epochs = 1;
+  static void options(auto& m, auto&& f) {
+    HyperServer::options(m.hn, f);
+    f(any("share_heads", "one output layer for all depths, told apart by a learned code"),
+      m.share_heads);
+    f(one_of("newclient", {"embed", "finetune", "both"},
+             "how newcomers get their attention: a learned embedding, local training, or both"),
+      m.newclient);
+    f(between("ft_epochs", 1, 10000, "passes of newcomers' local training of the attention"),
+      m.ft_epochs);
+  }
+
+  HypernetSpec spec(const Setup& setup) const {
+    int64_t target = 0, depths = 0;
+    for (const auto& slice : setup.model.layout().slices())
+      if (slice.role == Role::kAttention) target += slice.numel(), ++depths;
+    return hn.spec(setup.clients, target, share_heads ? depths : 1);
+  }
+  Status check(const Setup& setup) const {
+    const auto wanted = spec(setup);
+    if (wanted.target == 0)
+      return fail(Error::kInvalid,
+                  "pfedht generates a Transformer's attention projections, but this model has "
+                  "none; set model.name to vit-s, vit-p (32×32 images) or vit-s28 (28×28)");
+    return hn.check_memory("pfedht", wanted, available_memory());
+  }
+  static Split split(const Model& model) { return {model.layout(), Role::kAttention}; }
+
+  Server init_server(const Setup& setup) const {
+    const auto first = setup.model.init(setup.key);
+    const auto parts = split(setup.model);
+    const auto scale = parts.part_of(slice_scale(setup.model.layout(), first.w));
+    return {hn.init(spec(setup), setup.clients, parts.part_of(first.w), scale, setup.key),
+            parts.rest_of(first)};
+  }
+  Client init_client(const Setup&, ClientId) const { return {}; }
+  Down broadcast(const Server& server, ClientId id) const {
+    return {hn.generate(server.hn, id), server.eta};
+  }
+
+  static Weights start(const Client& me, const Down& down, const Local& local) {
+    return split(local.model).joined(down.attention, down.eta ? *down.eta : me.eta.value());
+  }
+  Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
+    const auto parts = split(local.model);
+    const auto samples = static_cast<double>(local.data.train_size());
+    Job job;
+    if (local.newcomer) job.only = parts.mask();
+    const auto after = local_sgd(start(me, down, local), local, train, job);
+    const auto delta = down.attention - parts.part_of(after.weights.w);
+    if (local.newcomer)
+      return {{down.eta ? down.eta : me.eta}, {delta, std::nullopt, samples}, after.loss};
+    return {me, {delta, parts.rest_of(after.weights), samples}, after.loss};
+  }
+
+  Server aggregate(Server server, std::span<const Received<Up>> uploads) const {
+    std::vector<HyperReply> replies;
+    std::vector<Weighted> etas;
+    for (const auto& [client, round, up] : uploads) {
+      replies.push_back({client, up.delta, up.samples});
+      etas.push_back({up.eta.value(), up.samples});
+    }
+    hn.step(server.hn, replies);
+    server.eta = mean(etas);
+    return server;
+  }
+
+  Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
+    auto w = start(me, down, local);
+    if (local.newcomer && newclient != "embed")
+      w = local_sgd(w, local, train, {.epochs = ft_epochs, .only = split(local.model).mask()})
+              .weights;
+    if (view == View::kPost) w = local_sgd(w, local, train).weights;
+    return plain(local.model, w);
+  }
+
+  int64_t exchanges() const { return newclient == "finetune" ? 0 : hn.exchanges; }
+  Guest greet(const Server& server) const { return {hn.greet(server.hn)}; }
+  Down broadcast(const Server& server, const Guest& guest) const {
+    return {hn.generate(server.hn, guest.hn),
+            guest.told ? std::nullopt : std::optional(server.eta)};
+  }
+  // What it answers, it has received, and its state with eta is kept (engine/engine.hpp).
+  Guest learn(const Server& server, const Guest& guest, const Up& up) const {
+    return {hn.learn(server.hn, guest.hn, up.delta), true};
+  }
+  std::vector<Exhibit> exhibits(const Server& server, const Notes&) const {
+    return {{"embedding", "Client embeddings", Exhibit::Kind::kPoints, server.hn.z}};
+  }
+};
+
+}  // namespace
+
+MethodInfo pfedht() {
+  return describe<PFedHT>({.name = "pfedht",
+                           .line = "a hypernetwork generates every client's attention projections",
+                           .paper = "Liu et al. (pFedHT); Li et al. (FedTP), 2023",
+                           .headline = View::kPost});
+}
+
+}  // namespace tessera
