@@ -1,10 +1,10 @@
 // pFedHT (Liu et al., "Personalized Federated Learning Based on Hypernetworks and Attention
 // Mechanism Ensembles for Internet of Things", eqs. 11–20, Algorithm 2; structurally FedTP): a
 // shared Transformer whose query, key and value projections W_i come, for every client, from a
-// hypernetwork on the server; everything else, eta, is averaged. Deviations (methods.md §7.4):
-// uploads are received − trained; phi is shared and moves once per round; weights are renormalised
-// over those who replied. A newcomer's eta is frozen while its embedding is learned, travels once,
-// and is kept by the newcomer.
+// hypernetwork on the server; everything else, eta, is averaged.
+// Deviations (methods.md §7.4): uploads are received − trained; phi is shared and moves once per
+// round; weights are renormalised over those who replied. A newcomer's eta is frozen while its
+// embedding is learned, travels once, and is kept by the newcomer.
 
 #include "base/memory.hpp"
 #include "method/any_method.hpp"

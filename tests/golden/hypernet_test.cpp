@@ -1,5 +1,7 @@
 // pFedHN, pFedHT and its ablation on models that fit in the head (methods.md §7, §10.6).
 
+#include "model/hypernet.hpp"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,8 +97,8 @@ TEST(PFedHT, ConstantHypernetworkIsFedAvgWithTheAttentionResetEveryRound) {
   EXPECT_TRUE(toy.driver->server().at("eta.w").equal(eta.w));
 }
 
-TEST(PFedHT, AnEndlesslyTrainedHypernetworkWouldReachTheTrainedAttention) {
-  auto toy = tiny({.method = "pfedht"});
+TEST(PFedHT, OneServerStepBringsTheAttentionNearerToTheTrainedOne) {
+  auto toy = tiny({.method = "pfedht", .numbers = {{"server_lr", 0.002}}});
   const auto& server = toy.driver->server();
   const auto down = toy.method->broadcast(server, 1);
   const auto step = toy.method->local_update({}, down, local_of(toy, 1, 1));
@@ -143,6 +145,29 @@ TEST(PFedHT, GeneratedRowsAreQueryKeyValue) {
   EXPECT_FALSE(at::allclose(with_rows(0), with_rows(2)));
 }
 
+// experiments.md §2: d_A and the size of the small preset; what is generated is what attends.
+TEST(PFedHT, OnVitSTheGeneratedNumbersAreToQkvDepthByDepth) {
+  const auto model = *make_model("vit-s", {{3, 32, 32}, 10});
+  const auto method = find_method("pfedht")->draft()->build({});
+  const tessera::Setup setup{*model, 20, 5, 0.25, 1};
+  ASSERT_TRUE(method->check(setup).ok());
+  const auto server = method->init_server(setup);
+  EXPECT_EQ(server.at("hn.phi").numel(), 2'402'432);
+  const auto down = method->broadcast(server, 3);
+  EXPECT_EQ(down.at("attention").numel(), 36'864);
+  const ClientData none;
+  const Local local{*model, none, 1, 42};
+  const auto pre = method->personalize({}, down, local, View::kPre).weights->w;
+  const auto views = model->layout().views(pre);
+  int64_t depth = 0;
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (!model->layout().slices()[i].name.ends_with("to_qkv.weight")) continue;
+    EXPECT_EQ(views[i].sizes(), (std::vector<int64_t>{3 * 64, 64}));
+    EXPECT_TRUE(views[i].equal(down.at("attention").view({3, 3 * 64, 64})[depth++]));
+  }
+  EXPECT_EQ(depth, 3);
+}
+
 TEST(PFedHT, NewcomersReceiveTheRestOnceAndSendOnlyAttention) {
   auto toy = tiny({.method = "pfedht", .numbers = {{"exchanges", 5}}});
   toy.play(1, 1);
@@ -186,7 +211,7 @@ TEST(PFedHT, NewcomersTrainTheirAttentionOnly) {
 
 TEST(PFedHT, AModelWithoutAttentionIsRefused) {
   const NapkinModel model;
-  const Setup setup{model, 4, 5, 1.0, 1};
+  const tessera::Setup setup{model, 4, 5, 1.0, 1};
   for (const char* name : {"pfedht", "pfedht-nohn"}) {
     const auto status = find_method(name)->draft()->build({})->check(setup);
     ASSERT_FALSE(status.ok()) << name;
@@ -201,7 +226,7 @@ TEST(PFedHT, ShareHeadsUsesOneOutputForAllDepths) {
   for (auto& option : draft->options())
     if (option.spec.key == "share_heads") **std::get_if<bool*>(&option.target) = true;
   const TinyAttention model;
-  const Setup setup{model, 4, 5, 1.0, 1};
+  const tessera::Setup setup{model, 4, 5, 1.0, 1};
   const auto method = draft->build({});
   ASSERT_TRUE(method->check(setup).ok());
   const auto server = method->init_server(setup);
@@ -287,7 +312,7 @@ TEST(PFedHN, TooLargeAHypernetworkIsRefusedBeforeItIsAllocated) {
   for (auto& option : draft->options())
     if (option.spec.key == "hidden") **std::get_if<int64_t*>(&option.target) = 100000;
   const auto model = *make_model("lenet16", {{3, 32, 32}, 10});
-  const auto status = draft->build({})->check({*model, 50, 5, 1.0, 1});
+  const auto status = draft->build({})->check(tessera::Setup{*model, 50, 5, 1.0, 1});
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(message(status), HasSubstr("pfedhn: the hypernetwork would have 42"));
   EXPECT_THAT(message(status), HasSubstr("GB with its gradient and momentum"));
