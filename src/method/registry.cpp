@@ -12,11 +12,15 @@ MethodInfo fedsgd();
 MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
+MethodInfo fedham();
+MethodInfo aml1();
+MethodInfo aml2();
 MethodInfo fedacs();
 
 const std::vector<MethodInfo>& methods() {
   static const std::vector<MethodInfo> table{
-      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(), fedacs(),
+      local(),   centralized(), fedavg(), fedsgd(), fedprox(), fedper(),
+      reptile(), fedham(),      aml1(),   aml2(),   fedacs(),
   };
   return table;
 }
