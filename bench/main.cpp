@@ -12,6 +12,7 @@ int main(int argc, char** argv) {
   tessera::bench::register_codec();
   tessera::bench::register_rounds();
   tessera::bench::register_hypernet();
+  tessera::bench::register_ham();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   if (benchmark::RunSpecifiedBenchmarks() == 0) return 2;

@@ -12,6 +12,9 @@ MethodInfo fedsgd();
 MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
+MethodInfo fedham();
+MethodInfo aml1();
+MethodInfo aml2();
 MethodInfo fedacs();
 MethodInfo pfedhn();
 MethodInfo pfedht();
@@ -19,8 +22,9 @@ MethodInfo pfedht_nohn();
 
 const std::vector<MethodInfo>& methods() {
   static const std::vector<MethodInfo> table{
-      local(),   centralized(), fedavg(), fedsgd(), fedprox(),     fedper(),
-      reptile(), fedacs(),      pfedhn(), pfedht(), pfedht_nohn(),
+      local(),   centralized(), fedavg(), fedsgd(), fedprox(), fedper(),
+      reptile(), fedham(),      aml1(),   aml2(),   fedacs(),
+      pfedhn(), pfedht(), pfedht_nohn(),
   };
   return table;
 }
