@@ -16,16 +16,45 @@ MethodInfo fedham();
 MethodInfo aml1();
 MethodInfo aml2();
 MethodInfo fedacs();
+MethodInfo fedavgmeta();
+MethodInfo fedpermeta();
+MethodInfo fedmeta_maml();
+MethodInfo fedmeta_metasgd();
+MethodInfo fedmetaper_maml();
+MethodInfo fedmetaper_metasgd();
+MethodInfo fomaml();
+MethodInfo imaml();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
 
 const std::vector<MethodInfo>& methods() {
+  // clang-format off
   static const std::vector<MethodInfo> table{
-      local(),   centralized(), fedavg(), fedsgd(), fedprox(), fedper(),
-      reptile(), fedham(),      aml1(),   aml2(),   fedacs(),
-      pfedhn(), pfedht(), pfedht_nohn(),
+      local(),
+      centralized(),
+      fedavg(),
+      fedsgd(),
+      fedprox(),
+      fedper(),
+      reptile(),
+      fedham(),
+      aml1(),
+      aml2(),
+      fedacs(),
+      fedavgmeta(),
+      fedpermeta(),
+      fedmeta_maml(),
+      fedmeta_metasgd(),
+      fedmetaper_maml(),
+      fedmetaper_metasgd(),
+      fomaml(),
+      imaml(),
+      pfedhn(),
+      pfedht(),
+      pfedht_nohn(),
   };
+  // clang-format on
   return table;
 }
 
