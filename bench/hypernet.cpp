@@ -28,7 +28,8 @@ void server_share(benchmark::State& state) {
   auto server = method->init_server(setup);
   const TensorDict client = method->init_client(setup, 0);
   std::vector<Received<TensorDict>> uploads;
-  // One client's work stands for each of the cohort; the server generates for all and learns of all.
+  // One client's work stands for each of the cohort; the server generates for all and learns of
+  // all.
   const auto train = [&] {
     const auto down = method->broadcast(server, 0);
     const auto step = method->local_update(client, down, {*model, data, 1, 42});

@@ -3,15 +3,18 @@
 #include <gmock/gmock.h>
 #include <zlib.h>
 
-
 namespace tessera {
 namespace {
 
 // RFC 4648, section 10.
 TEST(Base64, TestVectors) {
-  for (const auto& [plain, coded] :
-       {std::pair{"", ""}, {"f", "Zg=="}, {"fo", "Zm8="}, {"foo", "Zm9v"}, {"foob", "Zm9vYg=="},
-        {"fooba", "Zm9vYmE="}, {"foobar", "Zm9vYmFy"}})
+  for (const auto& [plain, coded] : {std::pair{"", ""},
+                                     {"f", "Zg=="},
+                                     {"fo", "Zm8="},
+                                     {"foo", "Zm9v"},
+                                     {"foob", "Zm9vYg=="},
+                                     {"fooba", "Zm9vYmE="},
+                                     {"foobar", "Zm9vYmFy"}})
     EXPECT_EQ(base64(bytes_of(plain)), coded);
   EXPECT_EQ(base64(Bytes{0xFB, 0xFF, 0xFE}), "+//+");
 }

@@ -25,8 +25,7 @@ std::set<int64_t> common_classes(const RunHistory& run, size_t clients) {
   for (size_t i = 0; i < clients; ++i)
     if (const auto label = dominant_class(run.clients[i])) ++count[*label];
   const auto rarer = [](const auto& a, const auto& b) { return a.second < b.second; };
-  while (count.size() > kDistinct)
-    count.erase(std::min_element(count.begin(), count.end(), rarer));
+  while (count.size() > kDistinct) count.erase(std::min_element(count.begin(), count.end(), rarer));
   std::set<int64_t> out;
   for (const auto& [label, n] : count) out.insert(label);
   return out;

@@ -81,17 +81,15 @@ std::string graph_figures(const RunHistory& run, const ExhibitSeries& series) {
   for (const size_t i : order) {
     const size_t n = partners(last, i);
     graph.nodes.push_back({cast.names[i],
-                           fmt::format("{}: {} partner{}",
-                                       cast.described(i), n,
-                                       n == 1 ? "" : "s"),
+                           fmt::format("{}: {} partner{}", cast.described(i), n, n == 1 ? "" : "s"),
                            cast.colours[i]});
   }
-  auto caption = fmt::format("Who works with whom after round {}.{}", last.round,
-                             graph.groups.empty()
-                                 ? ""
-                                 : " Colour and order: the class a client has most samples of.");
+  auto caption = fmt::format(
+      "Who works with whom after round {}.{}", last.round,
+      graph.groups.empty() ? "" : " Colour and order: the class a client has most samples of.");
   if (order.size() < last.height())
-    caption += fmt::format(" The first {} of {} clients.{}", order.size(), last.height(), kCsvHasAll);
+    caption +=
+        fmt::format(" The first {} of {} clients.{}", order.size(), last.height(), kCsvHasAll);
   if (all_edges > kMaxEdges)
     caption += fmt::format(" The strongest {} of {} links.{}", kMaxEdges, all_edges, kCsvHasAll);
   auto circle = figure(last.title, svg::circle_graph(graph), caption);

@@ -10,10 +10,10 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kFewColumns = 8;    // named columns that get a curve each
-constexpr size_t kFewCells = 12;     // a matrix of so few numbers is curves alone
-constexpr size_t kTooltips = 1024;   // cells of a map with a tooltip each
-constexpr size_t kMaxPixels = 400;   // of a map along one axis
+constexpr size_t kFewColumns = 8;   // named columns that get a curve each
+constexpr size_t kFewCells = 12;    // a matrix of so few numbers is curves alone
+constexpr size_t kTooltips = 1024;  // cells of a map with a tooltip each
+constexpr size_t kMaxPixels = 400;  // of a map along one axis
 constexpr double kPanel = 330;
 
 struct Moments {
@@ -49,9 +49,8 @@ std::string curves(const RunHistory& run, const ExhibitSeries& series) {
     for (size_t c = 0; c < columns.size(); ++c) {
       const bool both = !rows[r].empty() && !columns[c].empty() && columns.size() > 1;
       auto name = both ? rows[r] + ", " + columns[c] : rows[r].empty() ? columns[c] : rows[r];
-      svg::Series curve{name.empty() ? last.title : name,
-                        static_cast<int>(r * columns.size() + c),
-                        {}};
+      svg::Series curve{
+          name.empty() ? last.title : name, static_cast<int>(r * columns.size() + c), {}};
       for (const auto* one : series)
         if (r < one->height() && c < one->width())
           curve.points.push_back({static_cast<double>(one->round), one->at(r, c)});

@@ -35,9 +35,8 @@ svg::Scatter scatter_of(const Cast& cast, const ExhibitRow& points, const Pca& p
     const auto point = point_of(points, i);
     if (!all_finite(point)) continue;
     const auto place = pca.project(point);
-    chart.points.push_back({place[0], place[1],
-                            {cast.names[i], cast.described(i),
-                             cast.colours[i]}});
+    chart.points.push_back(
+        {place[0], place[1], {cast.names[i], cast.described(i), cast.colours[i]}});
   }
   return chart;
 }
@@ -74,12 +73,11 @@ std::string points_figure(const RunHistory& run, const ExhibitSeries& series) {
     all.push_back({fmt::format("Round {}", first.round), svg::scatter(then)});
   }
   all.push_back({fmt::format("Round {}", last.round), svg::scatter(now)});
-  auto caption = fmt::format("The first two principal components of {} dimensions, those of round "
-                             "{}.{}",
-                             last.width(), last.round,
-                             now.groups.empty()
-                                 ? ""
-                                 : " Colour: the class a client has most samples of.");
+  auto caption = fmt::format(
+      "The first two principal components of {} dimensions, those of round "
+      "{}.{}",
+      last.width(), last.round,
+      now.groups.empty() ? "" : " Colour: the class a client has most samples of.");
   if (last.height() > kMaxPoints)
     caption += fmt::format(" The first {} of {} clients.{}", kMaxPoints, last.height(), kCsvHasAll);
   return figure(last.title, panels(all), caption);
@@ -91,7 +89,8 @@ std::string images_figure(const RunHistory& run, const ExhibitSeries& series) {
   grid.label = fmt::format("{}, round {}", last.title, last.round);
   grid.rows = exhibit_axis(run, last, 0).names, grid.columns = exhibit_axis(run, last, 1).names;
   grid.height = static_cast<size_t>(last.shape[2]), grid.width = static_cast<size_t>(last.shape[3]);
-  const bool whole = grid.rows.size() <= kMaxPictureRows && grid.columns.size() <= kMaxPictureColumns;
+  const bool whole =
+      grid.rows.size() <= kMaxPictureRows && grid.columns.size() <= kMaxPictureColumns;
   grid.rows.resize(std::min(grid.rows.size(), kMaxPictureRows));
   grid.columns.resize(std::min(grid.columns.size(), kMaxPictureColumns));
   const size_t cells = grid.height * grid.width;
@@ -125,7 +124,8 @@ std::string exhibit_section(const RunHistory& run) {
         break;
     }
   }
-  return figures.empty() ? "" : "<section>\n<h2>Inside the method</h2>\n" + figures + "</section>\n";
+  return figures.empty() ? ""
+                         : "<section>\n<h2>Inside the method</h2>\n" + figures + "</section>\n";
 }
 
 }  // namespace tessera

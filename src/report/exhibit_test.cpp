@@ -70,8 +70,7 @@ TEST(ExhibitCast, ColoursFollowTheDominantClass) {
 TEST(ExhibitCast, ManyClassesShareTheLastColour) {
   RunHistory run;
   for (int64_t i = 0; i < 40; ++i)  // class 30 dominates eleven clients, 0 … 29 one each
-    run.clients.push_back(
-        {i, "", false, 1, 0, 0, {{"train", {{std::min<int64_t>(i, 30), 1}}}}});
+    run.clients.push_back({i, "", false, 1, 0, 0, {{"train", {{std::min<int64_t>(i, 30), 1}}}}});
   const auto cast = cast_of(run, matrix(1, {40, 40}, std::vector<double>(1600)));
   ASSERT_EQ(cast.legend.size(), 15u);
   EXPECT_EQ(cast.legend.back().name, "other classes");
@@ -144,8 +143,8 @@ TEST(ExhibitSection, ManyCellsAreOnePictureAndVeryManyArePooled) {
 
 TEST(ExhibitSection, GraphOnACircle) {
   auto run = four();
-  ExhibitRow graph{5, "g", "Partners", Kind::kGraph, {}, {}, {3, 3},
-                   {1, 0, 0.5, 0, 1, kAbsent, 0.5, 1, 0}};
+  ExhibitRow graph{5,  "g", "Partners", Kind::kGraph,
+                   {}, {},  {3, 3},     {1, 0, 0.5, 0, 1, kAbsent, 0.5, 1, 0}};
   run.exhibits = {graph};
   const auto page = drawn(run);
   EXPECT_EQ(count_of(page, "class=\"edge\""), 2u) << "a–2 and b–2 (one direction is enough)";
@@ -161,8 +160,8 @@ TEST(ExhibitSection, GraphOnACircle) {
 TEST(ExhibitSection, LargeGraphsAreDrawnInPart) {
   RunHistory run;
   for (int64_t i = 0; i < 310; ++i) run.clients.push_back({i, "", false, 1, 0, 0, {}});
-  run.exhibits = {{1, "g", "Partners", Kind::kGraph, {}, {}, {310, 310},
-                   std::vector<double>(310 * 310, 1)}};
+  run.exhibits = {
+      {1, "g", "Partners", Kind::kGraph, {}, {}, {310, 310}, std::vector<double>(310 * 310, 1)}};
   const auto page = exhibit_section(run);
   EXPECT_EQ(count_of(page, "class=\"edge\""), 2000u);
   EXPECT_EQ(count_of(page, ": 309 partners</title>"), 300u);
@@ -188,14 +187,20 @@ TEST(ExhibitSection, PointsByTheirComponents) {
 
 TEST(ExhibitSection, PicturesInAGrid) {
   auto run = four();
-  run.exhibits = {{4, "i", "Maps", Kind::kImages, {"x"}, {"in", "out"}, {1, 2, 2, 2},
+  run.exhibits = {{4,
+                   "i",
+                   "Maps",
+                   Kind::kImages,
+                   {"x"},
+                   {"in", "out"},
+                   {1, 2, 2, 2},
                    {0, 1, 0.5, kAbsent, 2, -1, 0.25, 0}}};
   const auto page = drawn(run);
   EXPECT_EQ(count_of(page, "<image"), 2u);
   EXPECT_EQ(count_of(page, "href=\"data:image/png;base64,"), 2u);
   EXPECT_THAT(page, HasSubstr("<title>x, out</title>"));
-  run.exhibits[0] = {4, "i", "Maps", Kind::kImages, {}, {}, {20, 13, 1, 1},
-                     std::vector<double>(260)};
+  run.exhibits[0] = {4,  "i", "Maps",         Kind::kImages,
+                     {}, {},  {20, 13, 1, 1}, std::vector<double>(260)};
   const auto part = drawn(run);
   EXPECT_EQ(count_of(part, "<image"), 16u * 12);
   EXPECT_THAT(part, HasSubstr("The first 16 × 12 of 20 × 13 pictures."));
@@ -228,10 +233,11 @@ TEST(ExhibitCsv, GraphsPointsAndImages) {
   points.kind = Kind::kPoints;
   EXPECT_EQ(csv_header(run, points), "round,client,dimension,value\n");
   EXPECT_THAT(csv_lines(run, points), HasSubstr("\n2,client 2,1,5\n2,client 2,2,6\n"));
-  const ExhibitRow images{3, "i", "", Kind::kImages, {"x"}, {"in", "out"}, {1, 2, 2, 1},
-                          {0, 1, 0.5, 0.25}};
+  const ExhibitRow images{3,     "i",           "",           Kind::kImages,
+                          {"x"}, {"in", "out"}, {1, 2, 2, 1}, {0, 1, 0.5, 0.25}};
   EXPECT_EQ(csv_header(run, images), "round,row,column,y,x,value\n");
-  EXPECT_EQ(csv_lines(run, images), "3,x,in,0,0,0\n3,x,in,1,0,1\n3,x,out,0,0,0.5\n3,x,out,1,0,0.25\n");
+  EXPECT_EQ(csv_lines(run, images),
+            "3,x,in,0,0,0\n3,x,in,1,0,1\n3,x,out,0,0,0.5\n3,x,out,1,0,0.25\n");
 }
 
 }  // namespace

@@ -96,8 +96,8 @@ Pca principal_components(const std::vector<Vector>& points, size_t components) {
   }
   // XᵀX and XXᵀ have the same eigenvalues; the smaller is enough.
   const bool few_points = points.size() < dimensions;
-  const auto eigen = symmetric_eigen(few_points ? gram_of(centred)
-                                                : covariance_of(centred, dimensions));
+  const auto eigen =
+      symmetric_eigen(few_points ? gram_of(centred) : covariance_of(centred, dimensions));
   for (size_t k = 0; k < components; ++k) {
     const bool there = k < eigen.values.size() && eigen.values[k] > 1e-12 * variance;
     Vector axis(dimensions, 0);

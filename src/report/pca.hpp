@@ -10,7 +10,7 @@ namespace tessera {
 struct Pca {
   std::vector<double> mean;
   std::vector<std::vector<double>> axes;  // unit vectors, by falling variance
-  std::vector<double> share;              // of the whole variance, one an axis; 0 where there is none
+  std::vector<double> share;  // of the whole variance, one an axis; 0 where there is none
 
   /// Coordinates of a point along the axes.
   std::vector<double> project(const std::vector<double>& point) const;

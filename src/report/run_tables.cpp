@@ -11,9 +11,7 @@
 namespace tessera {
 namespace {
 
-std::string percent(double fraction) {
-  return svg::value_text(svg::Quantity::kFraction, fraction);
-}
+std::string percent(double fraction) { return svg::value_text(svg::Quantity::kFraction, fraction); }
 
 std::vector<std::string> metrics_row(const std::string& who, const std::string& view,
                                      const EvalRow& row) {
@@ -37,8 +35,9 @@ std::string sum_text(double down, double up) { return human_bytes(down + up); }
 std::string metrics_table(const RunHistory& run, int64_t round) {
   HtmlTable table;
   table.left = 2;
-  table.header = {"Who",       "Personalization", "Mean",      "Std", "Per sample", "Worst 10 %",
-                  "Best 10 %", "Precision",       "F1 (macro)", "F1 (remapped)", "Loss"};
+  table.header = {"Who",        "Personalization", "Mean",      "Std",
+                  "Per sample", "Worst 10 %",      "Best 10 %", "Precision",
+                  "F1 (macro)", "F1 (remapped)",   "Loss"};
   for (const char* who : {"clients", "newcomers"}) {
     for (const auto& [view, name] :
          {std::pair{"pre", "before"}, {"post", "after"}, {"global", "global model"}}) {
@@ -68,10 +67,9 @@ std::string traffic_table(const RunHistory& run) {
     add("Evaluating all clients once", static_cast<double>(last.eval_down),
         static_cast<double>(last.eval_up));
     if (const auto newcomers = static_cast<double>(run.meta.newcomers); newcomers > 0)
-      add(last.exchanges == 0
-              ? "Getting a newcomer its model"
-              : fmt::format("Getting a newcomer its model, {} exchange{} before it", last.exchanges,
-                            last.exchanges == 1 ? "" : "s"),
+      add(last.exchanges == 0 ? "Getting a newcomer its model"
+                              : fmt::format("Getting a newcomer its model, {} exchange{} before it",
+                                            last.exchanges, last.exchanges == 1 ? "" : "s"),
           static_cast<double>(last.onboard_down) / newcomers,
           static_cast<double>(last.onboard_up) / newcomers);
   }
