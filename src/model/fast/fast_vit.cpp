@@ -62,21 +62,21 @@ void linear_weight_grad(const LinearShape& s, Rows<const float> y_grad, Rows<con
 
 /// Of n samples; "asking" rows are all tokens, in the last block the class tokens alone.
 struct FastVit::BlockBuffers {
-  float* x;                // [n·tokens, dim]: what comes in
+  float* x;                 // [n·tokens, dim]: what comes in
   float *normed1, *stats1;  // [n·tokens, dim], [n·tokens, 2]
-  float *qkv, *shares;     // [n·tokens, 3·inner], [n, shares_size]
-  float *mixed, *middle;   // [asking, inner], [asking, dim]: x after attention
+  float *qkv, *shares;      // [n·tokens, 3·inner], [n, shares_size]
+  float *mixed, *middle;    // [asking, inner], [asking, dim]: x after attention
   float *normed2, *stats2;  // [asking, dim], [asking, 2]
-  float *slope, *hidden;   // [asking, mlp]: of GELU, its output
+  float *slope, *hidden;    // [asking, mlp]: of GELU, its output
 };
 
 struct FastVit::Buffers {
   std::vector<BlockBuffers> blocks;
-  float *patches, *embedded;               // [n·patches, patch_size], [n·patches, dim]
+  float *patches, *embedded;                // [n·patches, patch_size], [n·patches, dim]
   float *last, *features, *stats, *logits;  // [n, …]: after the blocks
-  float* scratch;                          // of attention
-  float *grad, *branch;                    // [n·tokens, dim]: of x, of what branches off it
-  float *wide, *qkv;                       // gradients [n·tokens, mlp or inner], [n·tokens, 3·inner]
+  float* scratch;                           // of attention
+  float *grad, *branch;                     // [n·tokens, dim]: of x, of what branches off it
+  float *wide, *qkv;  // gradients [n·tokens, mlp or inner], [n·tokens, 3·inner]
 };
 
 bool FastVit::supports(const VitSpec& spec, bool evaluation) {
@@ -95,8 +95,8 @@ FastVit::FastVit(const VitSpec& spec, const Layout& layout, const fast::Kernels&
   const auto next = [&] { return layout.offset(slice++); };
   weight_ = next(), bias_ = next(), class_token_ = next(), positions_ = next();
   for (int64_t i = 0; i < spec.depth; ++i) {
-    blocks_.push_back({next(), next(), next(), next(), next(), next(), next(), next(), next(),
-                       next(), next()});
+    blocks_.push_back(
+        {next(), next(), next(), next(), next(), next(), next(), next(), next(), next(), next()});
   }
   norm_ = next(), norm_bias_ = next(), head_ = next(), head_bias_ = next();
 }

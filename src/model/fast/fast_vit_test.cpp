@@ -18,12 +18,28 @@ double distance(const Tensor& a, const Tensor& b) {
 
 /// Two blocks and odd sizes: 7 tokens, 3 heads, an image that is not square.
 VitSpec odd() {
-  return {.channels = 2, .height = 6, .width = 9, .patch = 3, .dim = 24, .depth = 2, .heads = 3,
-          .head_dim = 8, .mlp = 40, .classes = 5};
+  return {.channels = 2,
+          .height = 6,
+          .width = 9,
+          .patch = 3,
+          .dim = 24,
+          .depth = 2,
+          .heads = 3,
+          .head_dim = 8,
+          .mlp = 40,
+          .classes = 5};
 }
 VitSpec like_vit_s() {
-  return {.channels = 3, .height = 32, .width = 32, .patch = 8, .dim = 64, .depth = 3, .heads = 4,
-          .head_dim = 16, .mlp = 128, .classes = 10};
+  return {.channels = 3,
+          .height = 32,
+          .width = 32,
+          .patch = 8,
+          .dim = 64,
+          .depth = 3,
+          .heads = 4,
+          .head_dim = 16,
+          .mlp = 128,
+          .classes = 10};
 }
 VitSpec with(VitSpec spec, int64_t VitSpec::*member, int64_t value) {
   spec.*member = value;
@@ -51,15 +67,14 @@ void expect_equal(const VitSpec& spec, int64_t n, Loss loss, const fast::Kernels
   const Problem p(spec, n, derive(7, n));
   const FastVit net(spec, p.model.layout(), kernels);
   const Tensor leaf = p.exact.w.clone().requires_grad_();
-  const Tensor logits =
-      p.model.forward({leaf, p.exact.b}, p.x.to(at::kDouble), {}).logits;
+  const Tensor logits = p.model.forward({leaf, p.exact.b}, p.x.to(at::kDouble), {}).logits;
   const Tensor value = loss_value(loss, logits, p.y);
   const Tensor want = torch::autograd::grad({value}, {leaf})[0];
 
   Tensor grad = at::full_like(p.at.w, NAN);
   double got = 0;
-  ASSERT_TRUE(net.value_and_grad(p.at.w.data_ptr<float>(), p.x, p.y, loss, grad.data_ptr<float>(),
-                                 got));
+  ASSERT_TRUE(
+      net.value_and_grad(p.at.w.data_ptr<float>(), p.x, p.y, loss, grad.data_ptr<float>(), got));
   EXPECT_NEAR(got, value.item<double>(), 1e-5 * value.item<double>());
   const auto parts = p.model.layout().views(grad), truth = p.model.layout().views(want);
   for (size_t i = 0; i < parts.size(); ++i)
@@ -160,14 +175,14 @@ TEST(FastVit, VitFallsBackToAutograd) {
   EXPECT_TRUE(at::equal(narrow.predict(at, x), narrow.forward(at, x, {}).logits));
   Tensor grad = at::empty_like(at.w);
   double value = 0;
-  EXPECT_FALSE(narrow.value_and_grad(at, x, testing::labels(3, 5, 1), Loss::kCrossEntropy, grad,
-                                     value));
+  EXPECT_FALSE(
+      narrow.value_and_grad(at, x, testing::labels(3, 5, 1), Loss::kCrossEntropy, grad, value));
   const auto large = testing::made("vit-p", {{3, 32, 32}, 10});
   const Weights there = large->init(1);
   const Tensor images = testing::normal({5, 3, 32, 32}, 2).to(at::kFloat);
   Tensor gradient = at::empty_like(there.w);
-  EXPECT_FALSE(large->value_and_grad(there, images, testing::labels(5, 10, 1),
-                                     Loss::kCrossEntropy, gradient, value));
+  EXPECT_FALSE(large->value_and_grad(there, images, testing::labels(5, 10, 1), Loss::kCrossEntropy,
+                                     gradient, value));
   EXPECT_LT(distance(large->predict(there, images), large->forward(there, images, {}).logits),
             1e-5);
 }

@@ -2,7 +2,8 @@
 
 /// e^x to about one part in 10⁷ (Cephes' polynomial); beyond ±87 as at the edge, NaN stays NaN.
 TESSERA_INLINE void exponential(Vec& x) {
-  constexpr float kRound = 12582912.0f;  // 1.5·2²³: adding it leaves the nearest integer in the bits
+  constexpr float kRound =
+      12582912.0f;  // 1.5·2²³: adding it leaves the nearest integer in the bits
   const Vec most = Vec{} + 87.0f;
   x = x > most ? most : x;
   x = x < -most ? -most : x;
@@ -80,8 +81,7 @@ void gelu_forward(int64_t rows, int64_t width, const float* bias, float* x, floa
     }
 }
 
-void gelu_backward(int64_t rows, int64_t width, const float* slope, float* grad,
-                   float* bias_grad) {
+void gelu_backward(int64_t rows, int64_t width, const float* slope, float* grad, float* bias_grad) {
   for (int64_t i = 0; i < rows; ++i, slope += width, grad += width)
     for (int64_t k = 0; k < width; k += kVector) {
       vec(grad + k) *= vec(slope + k);
