@@ -41,6 +41,8 @@ class ClientData {
   const std::vector<int64_t>& rows(Part part) const;
   int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }
   int64_t train_size() const { return size(Part::kTrain); }
+  /// What a client adapts on before a test: its support rows, or its training rows without any.
+  Part adaptation() const { return support.empty() ? Part::kTrain : Part::kSupport; }
   int64_t classes() const { return pool->classes; }
   /// The samples at these positions of the part (0 … size−1), gathered into new tensors.
   Examples take(Part part, std::span<const int64_t> positions) const;

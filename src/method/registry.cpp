@@ -13,11 +13,36 @@ MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
 MethodInfo fedacs();
+MethodInfo fedavgmeta();
+MethodInfo fedpermeta();
+MethodInfo fedmeta_maml();
+MethodInfo fedmeta_metasgd();
+MethodInfo fedmetaper_maml();
+MethodInfo fedmetaper_metasgd();
+MethodInfo fomaml();
+MethodInfo imaml();
 
 const std::vector<MethodInfo>& methods() {
+  // clang-format off
   static const std::vector<MethodInfo> table{
-      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(), fedacs(),
+      local(),
+      centralized(),
+      fedavg(),
+      fedsgd(),
+      fedprox(),
+      fedper(),
+      reptile(),
+      fedacs(),
+      fedavgmeta(),
+      fedpermeta(),
+      fedmeta_maml(),
+      fedmeta_metasgd(),
+      fedmetaper_maml(),
+      fedmetaper_metasgd(),
+      fomaml(),
+      imaml(),
   };
+  // clang-format on
   return table;
 }
 

@@ -51,9 +51,8 @@ struct Reptile : FedAvg {
   }
   Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
     if (view == View::kPre) return plain(local.model, g);
-    const Part part = local.data.size(Part::kSupport) > 0 ? Part::kSupport : Part::kTrain;
-    return plain(local.model,
-                 local_sgd(g, local, train, {.part = part, .epochs = ft_epochs}).weights);
+    const Job job{.part = local.data.adaptation(), .epochs = ft_epochs};
+    return plain(local.model, local_sgd(g, local, train, job).weights);
   }
   Weights global(const Server& server) const { return server.g; }
 };

@@ -34,8 +34,10 @@ struct TrainOptions {
   }
 
   /// Learning rate in round t = 1, 2, …
-  double lr_at(int64_t round) const {
-    return lr * std::pow(lr_decay, static_cast<double>(round - 1));
+  double lr_at(int64_t round) const { return lr * decay_at(round); }
+  /// The factor on any learning rate by then.
+  double decay_at(int64_t round) const {
+    return std::pow(lr_decay, static_cast<double>(round - 1));
   }
   /// "auto" must have been resolved before training.
   Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }

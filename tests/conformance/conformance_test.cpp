@@ -21,6 +21,7 @@ class Conformance : public ::testing::TestWithParam<std::string> {
     out.train.lr = 0.1;
     out.federation.participation = 0.75;
     out.threads = threads;
+    out.numbers = {{"head_bank", 1}};  // newcomers need it, where a method has one
     return out;
   }
 };
@@ -167,7 +168,8 @@ TEST_P(Conformance, LossFalls) {
 TEST_P(Conformance, TrafficIsAsSpecified) {
   auto opts = options();
   opts.federation.participation = 1;
-  auto toy = make_toy(opts);
+  opts.numbers.clear();  // as published
+  auto toy = make_toy(opts, 4, 0);
   const auto& layout = toy.model->layout();
   const int64_t d = layout.numel(), head = layout.trailing(1).numel();
   if (toy.federation.sample_shape.size() == 1) {  // mlp100
@@ -183,6 +185,14 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
       {"fedacs", {d, d}},
+      {"fedavgmeta", {d, d}},
+      {"fedpermeta", {d - head, d}},  // mean head
+      {"fedmeta-maml", {d, d}},
+      {"fedmeta-metasgd", {2 * d, 2 * d}},
+      {"fedmetaper-maml", {d - head, d - head}},
+      {"fedmetaper-metasgd", {2 * (d - head), 2 * (d - head)}},
+      {"fomaml", {d, d}},
+      {"imaml", {d, d}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
   const auto report = toy.play(1, 1).at(0);

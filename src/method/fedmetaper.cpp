@@ -1,0 +1,161 @@
+#include "method/fedmetaper.hpp"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "method/any_method.hpp"
+
+namespace tessera {
+
+Tensor FedMetaPer::positions(const Model& model, bool rest) const {
+  const auto head = model.layout().trailing(per_layers);
+  const auto part = rest ? model.layout().others(head) : head;
+  return learned_rates ? at::cat({part, part + model.layout().numel()}) : part;
+}
+
+Weights FedMetaPer::first(const Setup& setup) const {
+  return first_learner(setup.model.init(setup.key), learned_rates, meta.alpha);
+}
+
+Weights FedMetaPer::shared_of(const Model& model, const Weights& learner) const {
+  return whole() ? learner : Weights{learner.w.index_select(0, positions(model, true)), learner.b};
+}
+
+Weights FedMetaPer::joined(const Model& model, const Weights& shared, const Tensor& head) const {
+  const auto at = positions(model, false);
+  if (whole()) return {replaced(shared.w, at, head), shared.b};
+  auto w = at::empty({shared.w.numel() + head.numel()}, head.options());
+  w.index_copy_(0, positions(model, true), shared.w).index_copy_(0, at, head);
+  return {w, shared.b};
+}
+
+Weights FedMetaPer::learner_of(const Client& me, const Down& down, const Model& model) const {
+  return me.head ? joined(model, down.shared, *me.head) : down.shared;
+}
+
+FedMetaPer::Server FedMetaPer::init_server(const Setup& setup) const {
+  const auto learner = first(setup);
+  const int64_t kept = head_bank ? setup.clients : 0;
+  const int64_t p = positions(setup.model, false).numel();
+  return {shared_of(setup.model, learner), at::zeros({kept, p}, learner.w.options()),
+          at::zeros({kept}, at::kBool)};
+}
+
+FedMetaPer::Client FedMetaPer::init_client(const Setup& setup, ClientId) const {
+  if (whole()) return {};
+  return {first(setup).w.index_select(0, positions(setup.model, false))};
+}
+
+Step<FedMetaPer::Client, FedMetaPer::Up> FedMetaPer::local_update(const Client& me,
+                                                                  const Down& down,
+                                                                  const Local& local) const {
+  const auto step = meta_step(learner_of(me, down, local.model), local, train, meta);
+  const auto head = step.learner.w.index_select(0, positions(local.model, false));
+  const Weighted shared{shared_of(local.model, step.learner), step.weight};
+  return {{head}, {shared, head_bank ? std::optional(head) : std::nullopt}, step.loss};
+}
+
+FedMetaPer::Server FedMetaPer::aggregate(Server server,
+                                         std::span<const Received<Up>> uploads) const {
+  std::vector<Weighted> parts;
+  for (const auto& upload : uploads) {
+    parts.push_back(upload.body.shared);
+    if (!upload.body.head) continue;
+    server.bank[upload.client].copy_(*upload.body.head);
+    server.known[upload.client] = true;
+  }
+  server.shared = mean(parts);
+  return server;
+}
+
+FedMetaPer::Down FedMetaPer::broadcast(const Server& server, const Guest&) const {
+  return {server.shared, server.bank.index({server.known})};
+}
+
+const Weights& FedMetaPer::chosen(const std::vector<Weights>& candidates,
+                                  const Local& local) const {
+  size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < candidates.size() && candidates.size() > 1; ++i) {
+    const auto tried = adapted(candidates[i], local, train, meta);
+    const double loss = select == "during" ? tried.loss
+                                           : part_loss(local.model, tried.weights, local.data,
+                                                       local.data.adaptation(), train.loss_kind());
+    if (loss < least) best = i, least = loss;
+  }
+  return candidates[best];
+}
+
+namespace {
+
+/// Mean softmax of several models; its logarithm, since predictions are logits.
+Personal ensemble(const Model& model, std::vector<Weights> members) {
+  return {[&model, members = std::move(members)](const Tensor& x) {
+            auto sum = at::softmax(model.predict(members[0], x), 1);
+            for (size_t i = 1; i < members.size(); ++i)
+              sum += at::softmax(model.predict(members[i], x), 1);
+            return at::log(sum / static_cast<double>(members.size()));
+          },
+          std::nullopt};
+}
+
+}  // namespace
+
+Personal FedMetaPer::personalize(const Client& me, const Down& down, const Local& local,
+                                 View view) const {
+  std::vector<Weights> candidates;
+  for (int64_t i = 0; down.heads && i < down.heads->size(0); ++i)
+    candidates.push_back(joined(local.model, down.shared, (*down.heads)[i]));
+  if (candidates.empty()) candidates = {learner_of(me, down, local.model)};
+  const auto model_of = [&](const Weights& learner) {
+    return view == View::kPre ? start_of(learner, local.model)
+                              : adapted(learner, local, train, meta).weights;
+  };
+  if (select != "ensemble" || candidates.size() == 1)
+    return plain(local.model, model_of(chosen(candidates, local)));
+  std::vector<Weights> members;
+  for (const auto& learner : candidates) members.push_back(model_of(learner));
+  return ensemble(local.model, std::move(members));
+}
+
+Status FedMetaPer::check(const Setup& setup) const {
+  if (setup.newcomers == 0 || head_bank) return ok();
+  return fail(Error::kInvalid,
+              "newcomers choose among the heads of other clients, and none are kept: set "
+              "method.head_bank = true, or data.newcomers = 0");
+}
+
+std::vector<Exhibit> FedMetaPer::exhibits(const Server& server, const Notes&) const {
+  if (!learned_rates) return {};
+  const int64_t n = server.shared.w.numel() / 2;
+  const auto negative = server.shared.w.narrow(0, n, n).lt(0).to(at::kDouble).mean().view({1, 1});
+  return {{.name = "negative_rates",
+           .title = "share of learned rates below zero",
+           .value = negative,
+           .rows = {"rates"},
+           .columns = {"negative"}}};
+}
+
+namespace {
+
+struct FedMetaPerSgd : FedMetaPer {
+  FedMetaPerSgd() { learned_rates = true, meta.beta = 5e-4; }
+};
+
+}  // namespace
+
+MethodInfo fedmetaper_maml() {
+  return describe<FedMetaPer>({.name = "fedmetaper-maml",
+                               .line = "meta-learned shared base, private head (MAML)",
+                               .paper = "Nguyen, Cao and Le (FedMeta-Per)",
+                               .headline = View::kPost});
+}
+MethodInfo fedmetaper_metasgd() {
+  return describe<FedMetaPerSgd>({.name = "fedmetaper-metasgd",
+                                  .line = "the same with learned rates (Meta-SGD)",
+                                  .paper = "Nguyen, Cao and Le (FedMeta-Per)",
+                                  .headline = View::kPost});
+}
+
+}  // namespace tessera

@@ -1,0 +1,70 @@
+// FedPer (Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, Algorithms 1
+// and 2): a shared base, a private head; both are trained together.
+// Deviation: `head = mean` is what [MPER] evaluates, the average of everybody's heads; the heads
+// are then uploaded too (methods.md §2.1).
+//
+// In a header because FedPerMeta is FedPer with another evaluation.
+#pragma once
+
+#include "method/method.hpp"
+
+namespace tessera {
+
+struct FedPer {
+  struct Server {
+    Weights base;         // w: [d_B]
+    Tensor mean_head;     // [d_P] with head = mean, else [0]
+    Tensor heads, sizes;  // [N, d_P], [N] with mean_over = all, else empty
+    static void fields(auto& m, auto&& f) {
+      f("base", m.base), f("mean_head", m.mean_head), f("heads", m.heads), f("sizes", m.sizes);
+    }
+  };
+  struct Client {
+    Tensor head;  // [d_P]
+    static void fields(auto& m, auto&& f) { f("head", m.head); }
+  };
+  struct Down {
+    Weights base;
+    std::optional<Tensor> head;  // only to evaluate with the mean head
+    static void fields(auto& m, auto&& f) { f("base", m.base), f("head", m.head); }
+  };
+  struct Up {
+    Weighted base;
+    std::optional<Tensor> head;
+    static void fields(auto& m, auto&& f) { f("base", m.base), f("head", m.head); }
+  };
+
+  TrainOptions train;
+  std::string head = "own", mean_over = "all";
+  int64_t per_layers = 1, ft_epochs = 10;
+  static void split_options(auto& m, auto&& f) {
+    f(one_of("head", {"own", "mean"}, "head that is evaluated: the client's, or everybody's mean"),
+      m.head);
+    f(one_of("mean_over", {"all", "last_round"}, "whose heads the mean is taken over"),
+      m.mean_over);
+    f(between("per_layers", 1, 100, "layers with parameters, from the last, that stay private"),
+      m.per_layers);
+  }
+  static void options(auto& m, auto&& f) {
+    split_options(m, f);
+    f(between("ft_epochs", 1, 10000, "passes to fit a newcomer's head, base frozen"), m.ft_epochs);
+  }
+
+  Server init_server(const Setup& setup) const;
+  Client init_client(const Setup& setup, ClientId) const;
+  Down broadcast(const Server& server, ClientId) const { return {server.base, std::nullopt}; }
+  Down broadcast_eval(const Server& server, ClientId) const;
+  Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
+  Server aggregate(Server server, std::span<const Received<Up>> uploads) const;
+  Personal personalize(const Client& me, const Down& down, const Local& local, View view) const;
+
+  /// The model a client is evaluated with before any adaptation; fits the fresh head of a newcomer.
+  Weights evaluated(const Client& me, const Down& down, const Local& local) const;
+  bool mean_head() const { return head == "mean"; }
+  Tensor head_at(const Model& model) const { return model.layout().trailing(per_layers); }
+  Tensor head_mask(const Model& model) const;
+  Weights joined(const Model& model, const Weights& base, const Tensor& own) const;
+  Weights base_of(const Model& model, const Weights& whole) const;
+};
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#include "optim/hvp.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace tessera {
+
+Tensor hvp(const Model& model, const Weights& at, const Examples& batch, Loss loss, uint64_t key,
+           const Tensor& v) {
+  const auto w = at.w.detach().requires_grad_(true);
+  const auto out = model.forward({w, at.b}, batch.x, {true, key});
+  const auto mean_loss = loss_value(loss, out.logits, batch.y);
+  const auto slope = torch::autograd::grad({mean_loss}, {w}, {}, true, true)[0];
+  return torch::autograd::grad({slope}, {w}, {v})[0];
+}
+
+}  // namespace tessera
