@@ -11,7 +11,7 @@ namespace tessera::bench {
 
 /// Registrations, one per file; main.cpp calls them in this order.
 void register_models();    // training steps and evaluation against sgemm
-void register_vectors();   // copy, weighted mean
+void register_vectors();   // copy, weighted mean, Gram matrix
 void register_codec();     // safetensors
 void register_rounds();    // a federated round on one and two threads
 void register_hypernet();  // pFedHT's server against its clients
