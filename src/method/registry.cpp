@@ -13,10 +13,14 @@ MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
 MethodInfo fedacs();
+MethodInfo ftl();
+MethodInfo fed_t();
+MethodInfo fed_t_a();
 
 const std::vector<MethodInfo>& methods() {
   static const std::vector<MethodInfo> table{
-      local(), centralized(), fedavg(), fedsgd(), fedprox(), fedper(), reptile(), fedacs(),
+      local(),   centralized(), fedavg(), fedsgd(), fedprox(), fedper(),
+      reptile(), fedacs(),      ftl(),    fed_t(),  fed_t_a(),
   };
   return table;
 }

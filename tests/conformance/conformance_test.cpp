@@ -183,6 +183,9 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
       {"fedacs", {d, d}},
+      {"ftl", {d, d}},
+      {"fed_t", {d, d}},
+      {"fed_t_a", {d, d}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
   const auto report = toy.play(1, 1).at(0);

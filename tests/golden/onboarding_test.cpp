@@ -90,8 +90,8 @@ TEST(Onboarding, ExchangesAreCountedAndLeaveTheFederationAlone) {
   EXPECT_EQ(note(report->newcomers[0], "state"), 2);  // the state of both answers was kept
   EXPECT_EQ(note(report->clients[0], "down"), 10);
   EXPECT_EQ(report->exchanges, 2);
-  EXPECT_EQ(report->onboard_down, 3 * 4);     // three downloads of one float32
-  EXPECT_EQ(report->onboard_up, 2 * 4 + 8);   // two uploads, two notes
+  EXPECT_EQ(report->onboard_down, 3 * 4);    // three downloads of one float32
+  EXPECT_EQ(report->onboard_up, 2 * 4 + 8);  // two uploads, two notes
   EXPECT_EQ(report->eval_down, 2 * 4);
   EXPECT_EQ(report->eval_up, 2 * 8);
   EXPECT_EQ(report->exhibits.at(0).value.item<double>(), 2);  // of clients, not of newcomers
