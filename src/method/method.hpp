@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,7 @@ struct Personal {
   std::optional<Weights> weights;                  // saved as models/client-<id>.safetensors
   TensorDict notes = {};  // what the client tells of how it got there (attention scores), for
                           // exhibits(); those of the post view are kept
+  std::shared_ptr<const Model> model = nullptr;  // of `weights`, where it is not the run's
 };
 /// The personal model that is plain `weights` in `model`, which must outlive it.
 Personal plain(const Model& model, Weights weights);

@@ -24,6 +24,9 @@ MethodInfo fedmetaper_maml();
 MethodInfo fedmetaper_metasgd();
 MethodInfo fomaml();
 MethodInfo imaml();
+MethodInfo ftl();
+MethodInfo fed_t();
+MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
@@ -50,6 +53,9 @@ const std::vector<MethodInfo>& methods() {
       fedmetaper_metasgd(),
       fomaml(),
       imaml(),
+      ftl(),
+      fed_t(),
+      fed_t_a(),
       pfedhn(),
       pfedht(),
       pfedht_nohn(),

@@ -68,9 +68,69 @@ struct Listing {
   }
 };
 
+/// One pass over the layers in flat order.
+class Walk {
+ public:
+  Walk(const Layout& layout, const Layout& buffers, const Weights& at, const Pass& pass)
+      : views_(layout.views(at.w)), norms_(buffers, at.b, pass.train), pass_(pass) {}
+
+  Tensor convolutions(const SequentialSpec& spec, const Tensor& x) {
+    std::vector<int64_t> batch{x.size(0)};
+    batch.insert(batch.end(), spec.sample.begin(), spec.sample.end());
+    Tensor now = x.to(views_.front().scalar_type()).reshape(batch);
+    for (const auto& stage : spec.convs) {
+      const Tensor& weight = next();
+      now = convolve(now, weight, next(), stage.pad);
+      if (stage.batch_norm) now = normed(now);
+      if (stage.pool > 0) now = at::max_pool2d(now, stage.pool, stage.pool_stride);
+      now = at::relu(now);
+    }
+    return now;
+  }
+
+  Output linears(const SequentialSpec& spec, const Tensor& map) {
+    Tensor now = map.flatten(1), features;
+    for (size_t i = 0; i < spec.linears.size(); ++i) {
+      const auto& stage = spec.linears[i];
+      features = now;
+      const Tensor& weight = next();
+      now = at::linear(now, weight, next());
+      if (stage.batch_norm) now = normed(now);
+      if (stage.relu) now = at::relu(now);
+      if (stage.dropout > 0 && pass_.train) now = dropped(now, stage.dropout, derive(pass_.key, i));
+    }
+    return {now, features, norms_.buffers()};
+  }
+
+ private:
+  const Tensor& next() { return views_[next_++]; }
+  Tensor normed(const Tensor& input) {
+    const Tensor& weight = next();
+    return norms_.apply(input, weight, next());
+  }
+
+  std::vector<Tensor> views_;
+  size_t next_ = 0;
+  BatchNorms norms_;
+  Pass pass_;
+};
+
+std::vector<int64_t> map_shape_of(const SequentialSpec& spec) {
+  auto shape = spec.sample;
+  for (const auto& stage : spec.convs) {
+    shape[0] = stage.out;
+    for (const size_t side : {1, 2}) {
+      shape[side] += 2 * stage.pad - stage.kernel + 1;
+      if (stage.pool > 0) shape[side] = (shape[side] - stage.pool) / stage.pool_stride + 1;
+    }
+  }
+  return shape;
+}
+
 }  // namespace
 
-Sequential::Sequential(SequentialSpec spec, Init init) : spec_(std::move(spec)) {
+Sequential::Sequential(SequentialSpec spec, Init init)
+    : spec_(std::move(spec)), init_(init), map_shape_(map_shape_of(spec_)) {
   Listing list;
   const auto& [sample, convs, linears] = spec_;
   for (size_t i = 0; i < convs.size(); ++i) list.conv(convs[i], i, init);
@@ -93,37 +153,14 @@ Weights Sequential::init(uint64_t key) const {
 }
 
 Output Sequential::forward(const Weights& at, const Tensor& x, const Pass& pass) const {
-  const auto views = layout_.views(at.w);
-  auto view = views.begin();
-  const auto next = [&]() -> const Tensor& { return *view++; };
-  BatchNorms norms(buffers_, at.b, pass.train);
-  const auto normed = [&](const Tensor& input) {
-    const Tensor& weight = next();
-    return norms.apply(input, weight, next());
-  };
+  Walk walk(layout_, buffers_, at, pass);
+  return walk.linears(spec_, walk.convolutions(spec_, x));
+}
 
-  std::vector<int64_t> batch{x.size(0)};
-  batch.insert(batch.end(), spec_.sample.begin(), spec_.sample.end());
-  Tensor now = x.to(at.w.scalar_type()).reshape(batch);
-  for (const auto& stage : spec_.convs) {
-    const Tensor& weight = next();
-    now = convolve(now, weight, next(), stage.pad);
-    if (stage.batch_norm) now = normed(now);
-    if (stage.pool > 0) now = at::max_pool2d(now, stage.pool, stage.pool_stride);
-    now = at::relu(now);
-  }
-  now = now.flatten(1);
-  Tensor features;
-  for (size_t i = 0; i < spec_.linears.size(); ++i) {
-    const auto& stage = spec_.linears[i];
-    features = now;
-    const Tensor& weight = next();
-    now = at::linear(now, weight, next());
-    if (stage.batch_norm) now = normed(now);
-    if (stage.relu) now = at::relu(now);
-    if (stage.dropout > 0 && pass.train) now = dropped(now, stage.dropout, derive(pass.key, i));
-  }
-  return {now, features, norms.buffers()};
+Output Sequential::forward_through(const MapHook& hook, const Weights& at, const Tensor& x,
+                                   const Pass& pass) const {
+  Walk walk(layout_, buffers_, at, pass);
+  return walk.linears(spec_, hook(walk.convolutions(spec_, x)));
 }
 
 bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
@@ -137,11 +174,30 @@ bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor
 
 Tensor Sequential::predict(const Weights& at, const Tensor& x) const {
   if (!fast_ || at.w.scalar_type() != at::kFloat) return Model::predict(at, x);
-  const bool norms = buffers_.numel() > 0;
-  const Tensor w = norms ? fast::folded(spec_, layout_, buffers_, at) : at.w.contiguous();
   Tensor logits = at::empty({x.size(0), fast_->classes()}, at::kFloat);
-  fast_->predict(w.data_ptr<float>(), x.to(at::kFloat), logits.data_ptr<float>());
+  fast_->predict(plain_weights(at).data_ptr<float>(), x.to(at::kFloat), logits.data_ptr<float>());
   return logits;
+}
+
+Tensor Sequential::maps(const Weights& at, const Tensor& x) const {
+  if (!fast_ || at.w.scalar_type() != at::kFloat) {
+    const at::NoGradGuard no_grad;
+    return Walk(layout_, buffers_, at, Pass{}).convolutions(spec_, x);
+  }
+  std::vector<int64_t> shape{x.size(0)};
+  shape.insert(shape.end(), map_shape_.begin(), map_shape_.end());
+  Tensor out = at::empty(shape, at::kFloat);
+  fast_->maps(plain_weights(at).data_ptr<float>(), x.to(at::kFloat), out.data_ptr<float>());
+  return out;
+}
+
+Tensor Sequential::plain_weights(const Weights& at) const {
+  const bool norms = buffers_.numel() > 0;
+  return norms ? fast::folded(spec_, layout_, buffers_, at) : at.w.contiguous();
+}
+
+std::unique_ptr<Sequential> Sequential::upper() const {
+  return std::make_unique<Sequential>(SequentialSpec{map_shape_, {}, spec_.linears}, init_);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -39,6 +40,9 @@ struct SequentialSpec {
   std::vector<LinearStage> linears;
 };
 
+/// What happens to the map [n, C, H, W] between the convolutions and the first linear stage.
+using MapHook = std::function<Tensor(const Tensor& map)>;
+
 class FastNet;
 
 /// The network of a description whose stages fit together (models() sees to that).
@@ -56,8 +60,24 @@ class Sequential final : public Model {
                       double& value) const override;
   Tensor predict(const Weights& at, const Tensor& x) const override;
 
+  /// {C, H, W} behind the convolutions; the sample's own shape where there are none.
+  const std::vector<int64_t>& map_shape() const { return map_shape_; }
+  /// forward() with the map replaced by hook(map), of the same shape.
+  Output forward_through(const MapHook& hook, const Weights& at, const Tensor& x,
+                         const Pass& pass) const;
+  /// The maps [n, C, H, W] of samples x, in evaluation mode without autograd.
+  Tensor maps(const Weights& at, const Tensor& x) const;
+  /// The linear stages as a network of their own, whose samples are maps. Its weights and buffers
+  /// are the last ones of this network's, in the same order.
+  std::unique_ptr<Sequential> upper() const;
+
  private:
+  /// As fast_ wants them: batch norms folded in.
+  Tensor plain_weights(const Weights& at) const;
+
   SequentialSpec spec_;
+  Init init_;
+  std::vector<int64_t> map_shape_;
   std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
   bool fast_gradient_ = false;     // not with batch norm or dropout
   Layout layout_, buffers_;

@@ -343,7 +343,8 @@ Status Runner::evaluate_if_due() {
     TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
     sink = [this](ClientId id, View view, const Personal& personal) -> Status {
       if (view != experiment_.method.headline || !personal.weights) return ok();
-      return save_model(path("models"), id, *model_, *personal.weights, experiment_);
+      const Model& model = personal.model ? *personal.model : *model_;
+      return save_model(path("models"), id, model, *personal.weights, experiment_);
     };
   }
   const double start = wall_seconds();

@@ -206,6 +206,9 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"fedmetaper-metasgd", {2 * (d - head), 2 * (d - head)}},
       {"fomaml", {d, d}},
       {"imaml", {d, d}},
+      {"ftl", {d, d}},
+      {"fed_t", {d, d}},
+      {"fed_t_a", {d, d}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
   const auto report = toy.play(1, 1).at(0);

@@ -200,17 +200,20 @@ void FastNet::forward_conv(size_t layer, const float* w, const float* x, int64_t
   }
 }
 
+const float* FastNet::forward_convs(const float* w, const float* x, int64_t n,
+                                    const Buffers& at) const {
+  if (convs_.empty()) return x;
+  if (!reads_sample_directly()) place_sample(convs_[0].shape, n, x, at.convs[0].input);
+  for (size_t i = 0; i < convs_.size(); ++i) forward_conv(i, w, x, n, at);
+  const auto& s = convs_.back().shape;
+  const int64_t pixels = s.pooled_h * s.pooled_w, size = pixels * s.out;
+  for (int64_t i = 0; i < n; ++i)
+    kernels_.transpose(pixels, s.out, at.image + i * size, s.out, at.flat + i * size, pixels);
+  return at.flat;
+}
+
 void FastNet::forward(const float* w, const float* x, int64_t n, const Buffers& at) const {
-  const float* input = x;
-  if (!convs_.empty()) {
-    if (!reads_sample_directly()) place_sample(convs_[0].shape, n, x, at.convs[0].input);
-    for (size_t i = 0; i < convs_.size(); ++i) forward_conv(i, w, x, n, at);
-    const auto& s = convs_.back().shape;
-    const int64_t pixels = s.pooled_h * s.pooled_w, size = pixels * s.out;
-    for (int64_t i = 0; i < n; ++i)
-      kernels_.transpose(pixels, s.out, at.image + i * size, s.out, at.flat + i * size, pixels);
-    input = at.flat;
-  }
+  const float* input = forward_convs(w, x, n, at);
   for (size_t i = 0; i < linears_.size(); ++i) {
     const auto& l = linears_[i];
     kernels_.linear_forward(n, l.in, l.out, input, w + l.weight, w + l.bias, l.relu,
@@ -290,17 +293,29 @@ bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, L
   return true;
 }
 
-void FastNet::predict(const float* w, const Tensor& x, float* logits) const {
+template <class Some>
+void FastNet::in_parts(const Tensor& x, const Some& some) const {
   if (x.dim() < 1 || x.scalar_type() != at::kFloat || x.numel() != x.size(0) * sample_size_)
     throw std::invalid_argument("FastNet: samples must be float32 and of the network's size");
   const Tensor samples = x.contiguous();
-  const int64_t n = x.size(0);
-  for (int64_t i = 0; i < n; i += kSamplesAtATime) {
-    const int64_t some = std::min(kSamplesAtATime, n - i);
-    const auto at = buffers_for(some, false);
-    forward(w, samples.data_ptr<float>() + i * sample_size_, some, at);
-    std::copy_n(at.linear_out[linears_.size() - 1], some * classes(), logits + i * classes());
+  for (int64_t i = 0, n = x.size(0); i < n; i += kSamplesAtATime) {
+    const int64_t size = std::min(kSamplesAtATime, n - i);
+    some(i, samples.data_ptr<float>() + i * sample_size_, size, buffers_for(size, false));
   }
+}
+
+void FastNet::predict(const float* w, const Tensor& x, float* logits) const {
+  in_parts(x, [&](int64_t first, const float* samples, int64_t n, const Buffers& at) {
+    forward(w, samples, n, at);
+    std::copy_n(at.linear_out[linears_.size() - 1], n * classes(), logits + first * classes());
+  });
+}
+
+void FastNet::maps(const float* w, const Tensor& x, float* out) const {
+  const int64_t inputs = linears_.front().in;
+  in_parts(x, [&](int64_t first, const float* samples, int64_t n, const Buffers& at) {
+    std::copy_n(forward_convs(w, samples, n, at), n * inputs, out + first * inputs);
+  });
 }
 
 }  // namespace tessera

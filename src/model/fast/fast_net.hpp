@@ -32,6 +32,8 @@ class FastNet {
                       double& value) const;
   /// Logits [n, classes]; x float32 with n samples.
   void predict(const float* w, const Tensor& x, float* logits) const;
+  /// What the first linear layer sees: [n, its inputs], channel by channel.
+  void maps(const float* w, const Tensor& x, float* out) const;
 
   int64_t classes() const { return linears_.back().out; }
   int64_t parameters() const { return parameters_; }
@@ -55,6 +57,11 @@ class FastNet {
   Buffers buffers_for(int64_t n, bool train) const;
   size_t place(int64_t n, bool train, float* block, Buffers& at) const;
   void forward(const float* w, const float* x, int64_t n, const Buffers& at) const;
+  /// The samples as the first linear layer sees them.
+  const float* forward_convs(const float* w, const float* x, int64_t n, const Buffers& at) const;
+  /// some(first, x, n, buffers) over few samples at a time, for evaluation.
+  template <class Some>
+  void in_parts(const Tensor& x, const Some& some) const;
   void forward_conv(size_t layer, const float* w, const float* x, int64_t n,
                     const Buffers& at) const;
   void backward_linears(const float* w, const float* x, int64_t n, const Buffers& at,
