@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   tessera::bench::register_vectors();
   tessera::bench::register_codec();
   tessera::bench::register_rounds();
+  tessera::bench::register_ham();
   tessera::bench::register_meta();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;

@@ -14,6 +14,7 @@ void register_models();   // training steps and evaluation against sgemm
 void register_vectors();  // copy, weighted mean, Gram matrix
 void register_codec();    // safetensors
 void register_rounds();   // a federated round on one and two threads
+void register_ham();      // FedHAM's attention step against a plain one
 void register_meta();     // second derivatives against plain steps
 
 /// Medians over the iterations of a benchmark, in seconds of CPU time of the calling thread.

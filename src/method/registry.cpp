@@ -12,6 +12,9 @@ MethodInfo fedsgd();
 MethodInfo fedprox();
 MethodInfo fedper();
 MethodInfo reptile();
+MethodInfo fedham();
+MethodInfo aml1();
+MethodInfo aml2();
 MethodInfo fedacs();
 MethodInfo fedavgmeta();
 MethodInfo fedpermeta();
@@ -32,6 +35,9 @@ const std::vector<MethodInfo>& methods() {
       fedprox(),
       fedper(),
       reptile(),
+      fedham(),
+      aml1(),
+      aml2(),
       fedacs(),
       fedavgmeta(),
       fedpermeta(),

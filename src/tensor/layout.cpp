@@ -53,6 +53,16 @@ Tensor Layout::positions_of(const std::vector<bool>& kept) const {
   return at::cat(parts);
 }
 
+std::vector<Block> Layout::blocks() const {
+  std::vector<Block> out;
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    if (out.empty() || out.back().name != slices_[i].block())
+      out.push_back({slices_[i].block(), offsets_[i], 0});
+    out.back().size += slices_[i].numel();
+  }
+  return out;
+}
+
 Tensor Layout::trailing(int64_t modules) const {
   std::vector<bool> kept(slices_.size(), false);
   std::string block;

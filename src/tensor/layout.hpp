@@ -25,6 +25,12 @@ struct Slice {
   std::string block() const;  // the module: everything before the last dot
 };
 
+/// A module's parameters, weight and bias together, as a stretch of the flat vector.
+struct Block {
+  std::string name;
+  int64_t begin = 0, size = 0;
+};
+
 /// Immutable; cheap to pass by reference. Throws std::invalid_argument on duplicate names.
 class Layout {
  public:
@@ -46,6 +52,8 @@ class Layout {
     for (const auto& slice : slices_) kept.push_back(keep(slice));
     return positions_of(kept);
   }
+  /// Runs of slices of one module, in order; they cover the vector.
+  std::vector<Block> blocks() const;
   /// Positions of the last `modules` blocks: the personal part of layer-splitting methods.
   Tensor trailing(int64_t modules) const;
   /// The positions that `part` leaves out.

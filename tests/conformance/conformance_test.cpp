@@ -17,6 +17,9 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   ToyOptions options(int threads = 1) const {
     ToyOptions out;
     out.method = GetParam();
+    // The warm-up is FedAvg; what comes after it is what has to conform.
+    if (GetParam() == "fedham" || GetParam() == "aml1" || GetParam() == "aml2")
+      out.numbers = {{"p", 1}};
     out.train.batch = 8;
     out.train.lr = 0.1;
     out.federation.participation = 0.75;
@@ -184,6 +187,9 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"fedprox", {d, d}},
       {"reptile", {d, d}},
       {"fedper", {d - head, d - head}},
+      {"fedham", {d, d}},  // in the warm-up; the rest in golden/fedham_test.cpp
+      {"aml1", {d, d}},
+      {"aml2", {d, d}},
       {"fedacs", {d, d}},
       {"fedavgmeta", {d, d}},
       {"fedpermeta", {d - head, d}},  // mean head
