@@ -87,6 +87,19 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
   return fmt::format("{}", fmt::join(items, separator));
 }
 
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  });
+}
+
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
 std::string Table::text() const {
   std::vector<size_t> widths;
   for (const auto& cell : header_) widths.push_back(width(cell));
@@ -130,15 +143,7 @@ std::string Table::markdown() const {
 std::string Table::csv() const {
   const auto line = [](const std::vector<std::string>& row) {
     std::vector<std::string> cells;
-    for (const auto& cell : row) {
-      if (cell.find_first_of(",\"\r\n") == std::string::npos) {
-        cells.push_back(cell);
-        continue;
-      }
-      std::string quoted = "\"";
-      for (const char c : cell) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-      cells.push_back(quoted + "\"");
-    }
+    for (const auto& cell : row) cells.push_back(csv_cell(cell));
     return join(cells, ",") + "\n";
   };
   std::string out = line(header_);

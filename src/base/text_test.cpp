@@ -5,6 +5,17 @@
 namespace tessera {
 namespace {
 
+TEST(Text, PlainNamesAndCsvCells) {
+  for (const char* name : {"a", "layer-1", "own_2", "0"}) EXPECT_TRUE(is_plain_name(name)) << name;
+  for (const char* name : {"", "..", "a/b", "A", "a b", "a.csv", "é"})
+    EXPECT_FALSE(is_plain_name(name)) << name;
+  EXPECT_TRUE(is_plain_name(std::string(64, 'x')));
+  EXPECT_FALSE(is_plain_name(std::string(65, 'x')));
+  EXPECT_EQ(csv_cell("plain text"), "plain text");
+  EXPECT_EQ(csv_cell("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_cell("say \"x\"\n"), "\"say \"\"x\"\"\n\"");
+}
+
 const std::vector<std::string> kKnown{"epochs", "batch", "lr", "lr_decay", "momentum"};
 
 TEST(Text, NearestForgivesOneTypo) {

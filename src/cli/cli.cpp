@@ -137,7 +137,9 @@ void add_data(Cli& cli, DataArgs& args, bool& json) {
 }
 
 void add_report(Cli& cli, std::string& dir) {
-  auto* sub = cli.command(cli.app, "report", "rebuild report.html of a run or a comparison",
+  auto* sub = cli.command(cli.app, "report",
+                          "rebuild report.html of a run or a comparison; export what a run's "
+                          "method shows (attention, similarity, embeddings) as CSV",
                           "tessera report runs/quickstart/compare");
   sub->add_option("DIR", dir, "output directory of a run or a comparison")->required();
   sub->callback([&] { cli.action = [&] { return report_command(dir); }; });

@@ -46,7 +46,8 @@ Status compare_command(const CompareArgs& args);
 /// Everything that can be found out without training; prints what would run.
 Status check_command(const ExperimentArgs& args);
 
-/// Rebuilds report.html of a run or a comparison.
+/// Rebuilds report.html of a run or a comparison, writes <exhibit>.csv for every exhibit of a run,
+/// and prints the paths.
 Status report_command(const std::string& dir);
 
 Status list_methods(bool json);

@@ -22,9 +22,28 @@ std::string result_text(const nlohmann::json& summary) {
   };
   add("before personalization", summary.value("accuracy_pre", nlohmann::json()));
   add("after personalization", summary.value("accuracy_post", nlohmann::json()));
-  const auto newcomers = summary.value("newcomers", nlohmann::json());
-  if (newcomers.is_object()) add("newcomers", newcomers.value("accuracy", newcomers));
+  const auto newcomers = summary.value("newcomers", nlohmann::json::object());
+  add("newcomers, before", newcomers.value("accuracy_pre", nlohmann::json()));
+  add("newcomers, after", newcomers.value("accuracy_post", nlohmann::json()));
   return table.text();
+}
+
+double number_at(const nlohmann::json& block, const char* key) {
+  return block.is_object() && block.contains(key) && block[key].is_number()
+             ? block[key].get<double>()
+             : 0.0;
+}
+
+/// What was sent beside training, where there are newcomers.
+std::string onboarding_text(const nlohmann::json& summary) {
+  const auto block = summary.value("onboarding", nlohmann::json());
+  const double newcomers = number_at(summary.value("newcomers", nlohmann::json()), "clients");
+  if (!block.is_object() || newcomers == 0) return "";
+  const double exchanges = number_at(block, "exchanges");
+  return fmt::format(
+      "a newcomer gets its model by {} and {}\n",
+      exchanges == 1 ? "1 exchange" : fmt::format("{} exchanges", exchanges),
+      human_bytes((number_at(block, "bytes_down") + number_at(block, "bytes_up")) / newcomers));
 }
 
 }  // namespace
@@ -44,13 +63,15 @@ Status run_command(const RunArgs& args) {
       args.out.empty() ? fmt::format("runs/{}/{}", experiment.run.name, cell) : args.out;
   TESSERA_ASSIGN(const auto summary, run_cell(experiment, args, out, cell));
   if (args.json) return print(summary.dump(2) + "\n");
-  const auto number = [&](const char* key) {
-    return summary.contains(key) && summary[key].is_number() ? summary[key].get<double>() : 0.0;
+  const auto bytes = [](const nlohmann::json& block) {
+    return human_bytes(number_at(block, "bytes_down") + number_at(block, "bytes_up"));
   };
-  return print(fmt::format("{}\n{} rounds of {}, {} sent, {} of wall time\n{}/report.html\n",
-                           result_text(summary), experiment.run.rounds, experiment.method.name,
-                           human_bytes(number("bytes_down") + number("bytes_up")),
-                           human_seconds(number("wall_seconds")), out));
+  return print(fmt::format(
+      "{}\n{} rounds of {}, {} sent ({} more for an evaluation), {} of wall "
+      "time\n{}{}/report.html\n",
+      result_text(summary), experiment.run.rounds, experiment.method.name, bytes(summary),
+      bytes(summary.value("evaluation", nlohmann::json())),
+      human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary), out));
 }
 
 }  // namespace tessera

@@ -90,6 +90,15 @@ Statement& Statement::bind(int parameter, std::string_view value) {
   return *this;
 }
 
+Statement& Statement::bind(int parameter, ByteSpan value) {
+  // A null pointer would bind NULL, and an empty span may have one.
+  const void* data = value.empty() ? "" : static_cast<const void*>(value.data());
+  if (const int code =
+          sqlite3_bind_blob64(statement_.get(), parameter, data, value.size(), SQLITE_TRANSIENT))
+    bind_error_ = code;
+  return *this;
+}
+
 Statement& Statement::bind(int parameter, std::nullopt_t) {
   if (const int code = sqlite3_bind_null(statement_.get(), parameter)) bind_error_ = code;
   return *this;
@@ -147,6 +156,12 @@ std::string Statement::text(int column) const {
   if (!text) return {};
   const int size = sqlite3_column_bytes(statement_.get(), column);
   return std::string(reinterpret_cast<const char*>(text), static_cast<size_t>(size));
+}
+
+ByteSpan Statement::blob(int column) const {
+  const auto* data = static_cast<const uint8_t*>(sqlite3_column_blob(statement_.get(), column));
+  const int size = sqlite3_column_bytes(statement_.get(), column);
+  return data ? ByteSpan(data, static_cast<size_t>(size)) : ByteSpan();
 }
 
 std::optional<int64_t> Statement::maybe_integer(int column) const {

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/status.hpp"
+#include "io/bytes.hpp"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -35,6 +36,8 @@ class Statement {
   Statement& bind(int parameter, const std::string& value) {
     return bind(parameter, std::string_view(value));
   }
+  /// A BLOB, copied.
+  Statement& bind(int parameter, ByteSpan value);
   Statement& bind(int parameter, std::nullopt_t);
   template <class T>
   Statement& bind(int parameter, const std::optional<T>& value) {
@@ -61,6 +64,8 @@ class Statement {
   int64_t integer(int column) const;
   double real(int column) const;
   std::string text(int column) const;
+  /// The bytes of a BLOB; valid until the next step() or reset().
+  ByteSpan blob(int column) const;
   std::optional<int64_t> maybe_integer(int column) const;
   std::optional<double> maybe_real(int column) const;
   std::optional<std::string> maybe_text(int column) const;

@@ -62,6 +62,27 @@ TEST(Sqlite, ValuesComeBackWithTheirTypes) {
   EXPECT_FALSE(*select->step());
 }
 
+TEST(Sqlite, BlobsComeBackByteByByte) {
+  TempDir dir;
+  Database database = create(dir.file("d"));
+  auto insert = database.prepare("INSERT INTO t(s) VALUES (?)");
+  ASSERT_THAT(insert, Succeeds());
+  const Bytes bytes{0, 255, 0, 128, 7};
+  EXPECT_THAT(insert->bind(1, ByteSpan(bytes)).run(), Succeeds());
+  EXPECT_THAT(insert->bind(1, ByteSpan()).run(), Succeeds());
+  EXPECT_THAT(insert->bind(1, std::nullopt).run(), Succeeds());
+  auto select = database.prepare("SELECT s, typeof(s) FROM t ORDER BY rowid");
+  ASSERT_TRUE(*select->step());
+  EXPECT_EQ(Bytes(select->blob(0).begin(), select->blob(0).end()), bytes);
+  EXPECT_EQ(select->text(1), "blob");
+  ASSERT_TRUE(*select->step());
+  EXPECT_TRUE(select->blob(0).empty());
+  EXPECT_EQ(select->text(1), "blob") << "empty is not NULL";
+  ASSERT_TRUE(*select->step());
+  EXPECT_TRUE(select->blob(0).empty());
+  EXPECT_EQ(select->text(1), "null");
+}
+
 TEST(Sqlite, WrongSqlAndWrongParametersAreErrors) {
   TempDir dir;
   Database database = create(dir.file("d"));

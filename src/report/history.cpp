@@ -1,5 +1,7 @@
 #include "report/history.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <unordered_map>
@@ -12,6 +14,15 @@ void add(double& sum, double value) {
 }
 
 }  // namespace
+
+std::string client_name(const ClientRow& client) {
+  return client.name.empty() ? fmt::format("client {}", client.id) : client.name;
+}
+
+std::string class_name(const RunMeta& meta, int64_t label) {
+  const auto index = static_cast<size_t>(label);
+  return index < meta.class_names.size() ? meta.class_names[index] : fmt::format("{}", label);
+}
 
 Spent spent_until(const RunHistory& run, int64_t round) {
   Spent spent;

@@ -60,17 +60,47 @@ struct ClientEvalRow {
   }
 };
 
+/// What evaluating after a round sent beside training: payload bytes, and exchanges with newcomers.
+struct EvalTrafficRow {
+  int64_t round = 0;
+  int64_t eval_down = 0, eval_up = 0, exchanges = 0, onboard_down = 0, onboard_up = 0;
+};
+
+/// Numbers of the method that people look at, after one round. Kinds as in docs/formats.md.
+struct ExhibitRow {
+  enum class Kind { kMatrix, kGraph, kPoints, kImages };
+  int64_t round = 0;
+  std::string name, title;
+  Kind kind = Kind::kMatrix;
+  std::vector<std::string> rows, columns;  // as many as shape says, or empty
+  std::vector<int64_t> shape;              // two sizes >= 1, of images four
+  std::vector<double> values;              // row-major; NaN = no value
+
+  size_t height() const { return static_cast<size_t>(shape[0]); }
+  size_t width() const { return static_cast<size_t>(shape[1]); }
+  double at(size_t row, size_t column) const { return values[row * width() + column]; }
+};
+
 struct RunHistory {
   /// What a comparison calls this run; empty = meta.method. Runs of one label differ by seed only.
   std::string label;
   RunMeta meta;
-  std::vector<ClientRow> clients;           // by id
-  std::vector<RoundRow> rounds;             // by round
-  std::vector<EvalRow> evals;               // by round
-  std::vector<ClientEvalRow> client_evals;  // by round, then client
+  std::vector<ClientRow> clients;            // by id
+  std::vector<RoundRow> rounds;              // by round
+  std::vector<EvalRow> evals;                // by round
+  std::vector<ClientEvalRow> client_evals;   // by round, then client
+  std::vector<EvalTrafficRow> eval_traffic;  // by round
+  /// By round, then in the method's order. Of exhibits that are large in all, the first, the middle
+  /// and the last round only; for_each_exhibit has every one.
+  std::vector<ExhibitRow> exhibits;
 
   const std::string& display() const { return label.empty() ? meta.method : label; }
 };
+
+/// For people: the name, or "client 7" where there is none.
+std::string client_name(const ClientRow& client);
+/// The name of a class, or its number.
+std::string class_name(const RunMeta& meta, int64_t label);
 
 /// What has been spent up to and including a round.
 struct Spent {

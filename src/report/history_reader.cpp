@@ -8,23 +8,13 @@
 #include <vector>
 
 #include "io/sqlite.hpp"
+#include "report/exhibit_reader.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFormat = "1";
+constexpr std::string_view kFormat = "2";
 constexpr int64_t kMaxClasses = 100000;  // beyond this a label is damage, not data
-
-// Calls row(statement) for every row of a query.
-template <class Row>
-Status for_each(Database& database, std::string_view sql, Row row) {
-  TESSERA_ASSIGN(auto statement, database.prepare(sql));
-  while (true) {
-    TESSERA_ASSIGN(const bool more, statement.step());
-    if (!more) return ok();
-    TESSERA_RETURN_IF_ERROR(row(statement));
-  }
-}
 
 // The schema as read, in the order of the reads below.
 struct TableSpec {
@@ -49,6 +39,13 @@ const TableSpec kClientEvals{"client_evals",
                               "precision_macro", "f1_macro", "f1_remap"},
                              " ORDER BY round, client"};
 
+const TableSpec kTraffic{
+    "eval_traffic",
+    {"round", "eval_down", "eval_up", "exchanges", "onboard_down", "onboard_up"},
+    " ORDER BY round"};
+const TableSpec kExhibits{"exhibits",
+                          {"round", "name", "kind", "title", "rows", "columns", "shape", "value"}};
+
 std::string select(const TableSpec& table) {
   return fmt::format("SELECT {} FROM {}{}", fmt::join(table.columns, ", "), table.name,
                      table.order);
@@ -71,6 +68,20 @@ Status check_table(Database& database, const TableSpec& table) {
                   "the history.sqlite of a run folder",
                   database.path(), table.name, column);
   return ok();
+}
+
+Status check_format(Database& database) {
+  std::string format;
+  TESSERA_RETURN_IF_ERROR(
+      for_each(database, "SELECT value FROM meta WHERE key = 'format'", [&](const Statement& row) {
+        format = row.text(0);
+        return ok();
+      }));
+  if (format == kFormat) return ok();
+  return fail(Error::kInvalid,
+              "{}: history format '{}' where this version reads format {}; use the version that "
+              "wrote it",
+              database.path(), format.substr(0, 40), kFormat);
 }
 
 Result<int64_t> whole_number(const Database& database, const std::string& key,
@@ -99,11 +110,6 @@ Result<RunMeta> read_meta(Database& database) {
     facts[row.text(0)] = row.text(1);
     return ok();
   }));
-  if (facts["format"] != kFormat)
-    return fail(Error::kInvalid,
-                "{}: history format '{}' where this version reads format {}; use the version that "
-                "wrote it",
-                database.path(), facts["format"].substr(0, 40), kFormat);
   RunMeta meta;
   meta.name = facts["name"], meta.method = facts["method"], meta.dataset = facts["dataset"];
   meta.model = facts["model"], meta.partition = facts["partition"], meta.seed = facts["seed"];
@@ -169,22 +175,47 @@ Status read_evals(Database& database, RunHistory& run) {
   });
 }
 
-}  // namespace
+Status read_traffic(Database& database, RunHistory& run) {
+  return for_each(database, select(kTraffic), [&](const Statement& r) {
+    run.eval_traffic.push_back(
+        {r.integer(0), r.integer(1), r.integer(2), r.integer(3), r.integer(4), r.integer(5)});
+    return ok();
+  });
+}
 
-Result<RunHistory> read_history(const std::string& path) {
+// A read transaction on a file that has every table and column.
+Result<Database> open_history(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error))
     return fail(Error::kNotFound, "{}: no such file; give the history.sqlite of a run folder",
                 path);
   TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadOnly));
   TESSERA_RETURN_IF_ERROR(database.execute("BEGIN"));
-  for (const auto* table : {&kMeta, &kClients, &kLabels, &kRounds, &kEvals, &kClientEvals})
+  TESSERA_RETURN_IF_ERROR(check_table(database, kMeta));
+  TESSERA_RETURN_IF_ERROR(check_format(database));
+  for (const auto* table :
+       {&kClients, &kLabels, &kRounds, &kEvals, &kClientEvals, &kTraffic, &kExhibits})
     TESSERA_RETURN_IF_ERROR(check_table(database, *table));
+  return database;
+}
+
+}  // namespace
+
+Status for_each_exhibit(const std::string& path,
+                        const std::function<Status(const ExhibitRow&)>& visit) {
+  TESSERA_ASSIGN(auto database, open_history(path));
+  return visit_exhibits(database, visit);
+}
+
+Result<RunHistory> read_history(const std::string& path) {
+  TESSERA_ASSIGN(auto database, open_history(path));
   RunHistory run;
   TESSERA_ASSIGN(run.meta, read_meta(database));
   TESSERA_RETURN_IF_ERROR(read_clients(database, run));
   TESSERA_RETURN_IF_ERROR(read_rounds(database, run));
   TESSERA_RETURN_IF_ERROR(read_evals(database, run));
+  TESSERA_RETURN_IF_ERROR(read_traffic(database, run));
+  TESSERA_ASSIGN(run.exhibits, read_exhibits(database));
   return run;
 }
 

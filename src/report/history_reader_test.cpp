@@ -28,10 +28,14 @@ CREATE TABLE evals(round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std
   f1_remap REAL, loss REAL);
 CREATE TABLE client_evals(round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
   correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL, f1_remap REAL);
+CREATE TABLE eval_traffic(round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
+  exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER);
+CREATE TABLE exhibits(round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT, columns TEXT,
+  shape TEXT, value BLOB, PRIMARY KEY(round, name));
 )sql";
 
 constexpr const char* kRows = R"sql(
-INSERT INTO meta VALUES('format','1'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
+INSERT INTO meta VALUES('format','2'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
   ('model','mlp100'),('clients','2'),('newcomers','0'),('rounds','3'),('seed','7'),
   ('headline','post'),('class_names','["zero","one"]'),('config','[run]'),('state','running');
 INSERT INTO clients VALUES(1,'b',1,30,3,6),(0,'a',0,10,1,2);
@@ -42,7 +46,18 @@ INSERT INTO evals(round,who,view,part,mean,std) VALUES(1,'clients','post','val',
   (2,'clients','post','val',0.5,0.1),(2,'clients','post','test',0.75,0.25);
 INSERT INTO client_evals(round,client,view,part,n,correct) VALUES(2,1,'post','test',6,3),
   (2,0,'post','test',0,0);
+INSERT INTO eval_traffic VALUES(2,80,4,3,60,30);
 )sql";
+
+// 1, NaN, −0.5, 2: float64, least significant byte first.
+constexpr const char* kBlob =
+    "x'000000000000F03F"
+    "000000000000F87F"
+    "000000000000E0BF"
+    "0000000000000040'";
+std::string exhibit(const std::string& facts, const std::string& blob = kBlob) {
+  return fmt::format("DELETE FROM exhibits; INSERT INTO exhibits VALUES({},{});", facts, blob);
+}
 
 class HistoryReader : public testing::Test {
  protected:
@@ -96,6 +111,85 @@ TEST_F(HistoryReader, ReadsBackWhatWasWritten) {
   EXPECT_EQ(run->evals[2].mean, 0.75);
   EXPECT_TRUE(std::isnan(run->evals[2].f1_remap));
   EXPECT_EQ(run->client_evals[1].accuracy(), 0.5);
+
+  ASSERT_EQ(run->eval_traffic.size(), 1u);
+  EXPECT_EQ(run->eval_traffic[0].eval_down, 80);
+  EXPECT_EQ(run->eval_traffic[0].eval_up, 4);
+  EXPECT_EQ(run->eval_traffic[0].exchanges, 3);
+  EXPECT_EQ(run->eval_traffic[0].onboard_down, 60);
+  EXPECT_EQ(run->eval_traffic[0].onboard_up, 30);
+  EXPECT_TRUE(run->exhibits.empty());
+}
+
+TEST_F(HistoryReader, ReadsExhibits) {
+  write(std::string(kSchema) + kRows +
+        exhibit(R"(2,'own','matrix','Own <b>','[]','["a","b"]','[2,2]')"));
+  const auto run = read_history(path_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->exhibits.size(), 1u);
+  const auto& own = run->exhibits[0];
+  EXPECT_EQ(own.round, 2);
+  EXPECT_EQ(own.name, "own");
+  EXPECT_EQ(own.title, "Own <b>");
+  EXPECT_EQ(own.kind, ExhibitRow::Kind::kMatrix);
+  EXPECT_TRUE(own.rows.empty());
+  EXPECT_THAT(own.columns, ElementsAre("a", "b"));
+  EXPECT_THAT(own.shape, ElementsAre(2, 2));
+  EXPECT_EQ(own.at(0, 0), 1);
+  EXPECT_TRUE(std::isnan(own.at(0, 1)));
+  EXPECT_EQ(own.at(1, 0), -0.5);
+  EXPECT_EQ(own.at(1, 1), 2);
+}
+
+TEST_F(HistoryReader, DamagedExhibitsAreClearErrors) {
+  write(std::string(kSchema) + kRows);
+  const auto with = [&](const std::string& facts, const std::string& blob = kBlob) {
+    write(exhibit(facts, blob));
+    const auto text = error();
+    const auto all = for_each_exhibit(path_, [](const ExhibitRow&) { return ok(); });
+    EXPECT_EQ(all.ok() ? "no error" : message(all), text) << "both ways of reading must see it";
+    return text;
+  };
+  const std::string own = "2,'own','matrix','T',";
+  EXPECT_THAT(with("2,'../own','matrix','T','[]','[]','[2,2]'"), HasSubstr("a name that is none"));
+  EXPECT_THAT(with("2,'own','sculpture','T','[]','[]','[2,2]'"),
+              HasSubstr("exhibit 'own' of round 2: unknown kind 'sculpture'; the file is damaged"));
+  for (const char* shape :
+       {"[2,3]", "[1,1]", "[4]", "[2,2,1]", "[0,4]", "[-2,-2]", "[2.0,2]", "null", "[2,", "",
+        "[4611686018427387904,4]", "[18446744073709551615,2]", "[9223372036854775808,2]"})
+    EXPECT_THAT(with(own + fmt::format("'[]','[]','{}'", shape)),
+                HasSubstr(fmt::format("shape {} where there are 4 numbers", shape)));
+  EXPECT_THAT(with("2,'own','images','T','[]','[]','[2,2]'"), HasSubstr("is not that of images"));
+  EXPECT_THAT(with("2,'own','matrix','T','[]','[]','[1,1,2,2]'"), HasSubstr("not that of matrix"));
+  EXPECT_THAT(with("2,'own','graph','T','[]','[]','[1,4]'"), HasSubstr("is not that of graph"));
+  for (const char* names : {"[\"a\"]", "[1,2]", "{}", "[\"a\",\"b\",\"c\"]", "[", ""})
+    EXPECT_THAT(with(own + fmt::format("'{}','[]','[2,2]'", names)), HasSubstr("names that do not"))
+        << names;
+  EXPECT_THAT(with(own + "'[]','[]','[2,2]'", "x'00'"), HasSubstr("1 bytes are no numbers"));
+  EXPECT_THAT(with(own + "'[]','[]','[2,2]'", "NULL"), HasSubstr("where there are 0 numbers"));
+  EXPECT_THAT(with(own + "'[]','[]','[2,2]'", "'words'"), HasSubstr("5 bytes are no numbers"));
+  EXPECT_EQ(with(own + "'[]','[]','[2,2]'"), "no error");
+}
+
+// 5 rounds of 2000 × 1000 numbers are more than a report holds; each blob is all zero bytes.
+TEST_F(HistoryReader, OfLargeExhibitsTheReportHoldsThreeRounds) {
+  write(std::string(kSchema) + kRows);
+  for (int round = 1; round <= 5; ++round)
+    write(
+        fmt::format("INSERT INTO exhibits VALUES({},'big','matrix','T','[]','[]','[2000,1000]',"
+                    "zeroblob(16000000))",
+                    round));
+  const auto run = read_history(path_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  std::vector<int64_t> rounds;
+  for (const auto& one : run->exhibits) rounds.push_back(one.round);
+  EXPECT_THAT(rounds, ElementsAre(1, 3, 5));
+  rounds.clear();
+  ASSERT_TRUE(for_each_exhibit(path_, [&](const ExhibitRow& one) {
+                rounds.push_back(one.round);
+                return ok();
+              }).ok());
+  EXPECT_THAT(rounds, ElementsAre(1, 2, 3, 4, 5));
 }
 
 TEST_F(HistoryReader, SumsAndSelection) {
@@ -149,10 +243,10 @@ TEST_F(HistoryReader, MissingTableAndColumn) {
 }
 
 TEST_F(HistoryReader, OtherFormatAndImpossibleValues) {
-  write(std::string(kSchema) + kRows + "UPDATE meta SET value='2' WHERE key='format'");
-  EXPECT_THAT(error(), HasSubstr("history format '2'"));
+  write(std::string(kSchema) + kRows + "UPDATE meta SET value='1' WHERE key='format'");
+  EXPECT_THAT(error(), HasSubstr("history format '1'"));
   write(
-      "UPDATE meta SET value='1' WHERE key='format';"
+      "UPDATE meta SET value='2' WHERE key='format';"
       "UPDATE meta SET value='many' WHERE key='clients'");
   EXPECT_THAT(error(), HasSubstr("meta 'clients' is 'many'"));
   write(

@@ -113,6 +113,13 @@ std::string figure(std::string_view heading, const std::string& svg, std::string
       escape(heading), svg, escape(caption));
 }
 
+std::string panels(const std::vector<Panel>& panels) {
+  std::string out = "<div class=\"panels\">\n";
+  for (const auto& panel : panels)
+    out += fmt::format("<div><h4>{}</h4>\n{}</div>\n", escape(panel.title), panel.svg);
+  return out + "</div>\n";
+}
+
 std::string side_by_side(const std::vector<std::string>& figures) {
   std::string out = "<div class=\"row\">\n";
   for (const auto& one : figures) out += one;

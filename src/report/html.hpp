@@ -28,6 +28,11 @@ std::string tile_row(const std::vector<Tile>& tiles);
 
 /// <figure> with a heading (text), an SVG (markup) and a caption (text).
 std::string figure(std::string_view heading, const std::string& svg, std::string_view caption);
+/// Small charts side by side inside one figure, each under its title (text).
+struct Panel {
+  std::string title, svg;
+};
+std::string panels(const std::vector<Panel>& panels);
 /// Figures side by side where the window is wide enough.
 std::string side_by_side(const std::vector<std::string>& figures);
 

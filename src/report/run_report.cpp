@@ -6,7 +6,9 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "report/exhibit_section.hpp"
 #include "report/html.hpp"
+#include "report/run_tables.hpp"
 #include "report/svg.hpp"
 
 namespace tessera {
@@ -33,10 +35,6 @@ std::string percent(double fraction) { return value_text(Quantity::kFraction, fr
 std::string plus_minus(double mean, double std) {
   if (!std::isfinite(std)) return percent(mean);
   return fmt::format("{:.1f} ± {:.1f}\u00a0%", mean * 100, std * 100);
-}
-
-std::string client_name(const ClientRow& client) {
-  return client.name.empty() ? fmt::format("client {}", client.id) : client.name;
 }
 
 // What the sections share, looked up once.
@@ -101,6 +99,9 @@ std::string tiles(const Facts& facts) {
   out.push_back({"Worst 10 %", percent(row.worst10),
                  fmt::format("of clients; best: {}", percent(row.best10))});
   out.push_back({"Per sample", percent(row.micro), "all test samples pooled"});
+  if (const auto* late = eval_at(run, facts.judged, "newcomers", run.meta.headline, "test"))
+    out.push_back({"Newcomers", percent(late->mean),
+                   fmt::format("{} clients that never trained", run.meta.newcomers)});
   out.push_back(
       {"Traffic", human_bytes(spent.bytes_down + spent.bytes_up),
        fmt::format("{} down, {} up", human_bytes(spent.bytes_down), human_bytes(spent.bytes_up))});
@@ -272,9 +273,7 @@ svg::Matrix class_matrix(const RunHistory& run) {
   matrix.columns = client_names(run);
   matrix.quantity = Quantity::kCount;
   for (const int64_t label : classes) {
-    const auto index = static_cast<size_t>(label);
-    matrix.rows.push_back(index < run.meta.class_names.size() ? run.meta.class_names[index]
-                                                              : fmt::format("{}", label));
+    matrix.rows.push_back(class_name(run.meta, label));
     matrix.values.emplace_back();
     for (const auto& client : run.clients) {
       const auto part = client.labels.find("train");
@@ -367,8 +366,9 @@ Result<std::string> run_report(const RunHistory& run) {
   const auto facts = gather(run);
   std::string body = header(facts) + tiles(facts);
   body += "<section>\n<h2>Accuracy</h2>\n" + accuracy_figure(facts) + client_figure(facts) +
-          "</section>\n<section>\n<h2>Cost and convergence</h2>\n" + cost_figures(facts) +
-          loss_figure(facts) + "</section>\n<section>\n<h2>Clients and data</h2>\n" +
+          metrics_table(run, facts.judged) + "</section>\n" + exhibit_section(run) +
+          "<section>\n<h2>Cost and convergence</h2>\n" + cost_figures(facts) + loss_figure(facts) +
+          traffic_table(run) + "</section>\n<section>\n<h2>Clients and data</h2>\n" +
           partition_figure(facts) + client_table(facts) +
           "</section>\n<section>\n<h2>Configuration</h2>\n" + configuration(run.meta) +
           "</section>\n";

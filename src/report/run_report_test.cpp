@@ -36,6 +36,8 @@ RunHistory small_run() {
     run.evals.push_back({round, "clients", "pre", "test", test[round] - 0.1, 0.1});
     run.evals.push_back({round, "newcomers", "post", "test", 0.3, 0.0});
   }
+  run.meta.newcomers = 1;
+  run.eval_traffic = {{2, 800, 12, 2, 70, 30}};
   for (const char* view : {"pre", "post"}) {
     const int64_t more = view == std::string("post") ? 2 : 0;
     run.client_evals.push_back({2, 0, view, "test", 10, 5 + more});
@@ -65,6 +67,26 @@ TEST(RunReport, ShowsTheLastRoundAndTheBestOnValidation) {
   EXPECT_THAT(*page, HasSubstr("<title>client 1, dog: 10</title>"));
   EXPECT_THAT(*page, HasSubstr("<title>late, 7: 20</title>")) << "a class without a name";
   EXPECT_THAT(*page, HasSubstr("newcomers: 30.0"));
+}
+
+TEST(RunReport, NewcomersAndTrafficHaveTheirOwnFigures) {
+  auto run = small_run();
+  const auto page = *run_report(run);
+  EXPECT_THAT(page, HasSubstr("<dt>Newcomers</dt><dd><span class=\"value\">30.0\u00a0%</span>"));
+  EXPECT_THAT(page, HasSubstr("<td>newcomers</td><td>after</td><td class=\"number\">30.0"));
+  EXPECT_THAT(page, HasSubstr("<td>clients</td><td>before</td><td class=\"number\">60.0"));
+  const auto row = [](const char* name, const char* down, const char* up, const char* sum) {
+    return fmt::format(
+        "<td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
+        "<td class=\"number\">{}</td>",
+        name, down, up, sum);
+  };
+  EXPECT_THAT(page, HasSubstr(row("Training, 2 rounds", "6.00 kB", "2.00 kB", "8.00 kB")));
+  EXPECT_THAT(page, HasSubstr(row("Evaluating all clients once", "800 B", "12 B", "812 B")));
+  EXPECT_THAT(page, HasSubstr(row("Getting a newcomer its model, 2 exchanges before it", "70 B",
+                                  "30 B", "100 B")));
+  run.meta.newcomers = 0;
+  EXPECT_THAT(*run_report(run), Not(HasSubstr("Getting a newcomer")));
 }
 
 TEST(RunReport, IsWellFormedSelfContainedAndEscaped) {

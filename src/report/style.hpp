@@ -51,6 +51,8 @@ figcaption{color:var(--soft);font-size:13px;margin-top:6px}
 .plot svg{display:block;width:100%;height:auto}
 .plot svg:not(.wide){max-width:560px}
 .plot svg+svg{margin-top:10px}
+.panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(290px,100%),1fr));gap:16px}
+.panels h4{font-size:13px;font-weight:600;color:var(--soft);margin:0 0 4px}
 .row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:16px}
 .row figure{margin-bottom:16px}
 .scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px}
@@ -83,6 +85,9 @@ svg .cell{fill:var(--heat)}
 svg .bubble{fill:var(--heat);fill-opacity:.82}
 svg .on{fill:var(--card)}
 svg .hole{fill:var(--card);stroke-width:1.8}
+svg .edge{fill:none;stroke:var(--heat)}
+svg image{image-rendering:pixelated}
+svg .frame{fill:none;stroke:var(--line);stroke-width:1}
 svg .hit:hover{fill:var(--ink);fill-opacity:.25}
 @media (max-width:700px){.plot svg:not(.wide){max-width:380px}
 main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}

@@ -108,6 +108,8 @@ struct Matrix {
   std::vector<std::vector<double>> values;
   Quantity quantity = Quantity::kNumber;
   double width = 1040, left = 0;
+  bool square = false;  // cells as high as wide, and row names as short as column names
+  size_t tooltips = std::numeric_limits<size_t>::max();  // more cells are one picture without any
 };
 /// Discs whose area is the value (>= 0).
 std::string bubble_matrix(const Matrix& matrix);
@@ -118,6 +120,57 @@ struct HeatRange {
   double power = 1;  // strength = share of the range to this power; 0.5 brings out small counts
 };
 std::string heat_map(const Matrix& matrix, HeatRange range = {});
+
+/// Something with a place in a chart and a group that gives it its colour.
+struct Dot {
+  std::string name, tooltip;
+  int colour = 0;  // beyond the palette: a ring in place of a disc
+};
+struct DotGroup {
+  std::string name;
+  int colour = 0;
+};
+
+/// Points in the plane with the same scale on both axes; few enough get their names.
+struct Scatter {
+  std::string label;
+  Axis x, y;
+  struct Place {
+    double x, y;
+    Dot dot;
+  };
+  std::vector<Place> points;
+  std::vector<DotGroup> groups;  // the legend
+  /// What the axes must hold beside the points, to compare charts; NaN = nothing.
+  double low_x = std::numeric_limits<double>::quiet_NaN(), high_x = low_x;
+  double low_y = low_x, high_y = low_x;
+  double width = 500, height = 440;
+};
+std::string scatter(const Scatter& chart);
+
+/// Nodes on a circle, clockwise from the top, and who is joined to whom.
+struct Graph {
+  std::string label;
+  std::vector<Dot> nodes;
+  struct Edge {
+    size_t from, to;  // nodes
+    double strength;  // 0 … 1: width and opacity
+  };
+  std::vector<Edge> edges;
+  std::vector<DotGroup> groups;
+  double width = 520;
+};
+std::string circle_graph(const Graph& graph);
+
+/// Grey pictures in rows and columns.
+struct PictureGrid {
+  std::string label;
+  std::vector<std::string> rows, columns;
+  size_t height = 0, width = 0;             // of each picture, in pixels
+  std::vector<std::vector<double>> pixels;  // a picture each, row by row; 0 black … 1 white
+  double chart_width = 1040;
+};
+std::string picture_grid(const PictureGrid& grid);
 
 /// The left margin that the row names of a matrix need, to line up charts one above the other.
 double name_margin(const std::vector<std::string>& names);

@@ -68,6 +68,22 @@ void Canvas::slanted_text(double x, double y, std::string_view content, std::str
       px(x), px(y), attributes(css, ""), escape(content));
 }
 
+void Canvas::turned_text(double x, double y, double degrees, Anchor anchor,
+                         std::string_view content, std::string_view css) {
+  out_ += fmt::format(
+      "<text x=\"{0}\" y=\"{1}\" text-anchor=\"{2}\" transform=\"rotate({3} {0} {1})\"{4}>{5}"
+      "</text>\n",
+      px(x), px(y), anchor_name(anchor), px(degrees), attributes(css, ""), escape(content));
+}
+
+void Canvas::image(const Box& box, const std::string& uri, std::string_view tooltip) {
+  out_ += fmt::format(
+      "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" "
+      "href=\"{}\"{}\n",
+      px(box.left), px(box.top), px(box.right - box.left), px(box.bottom - box.top), uri,
+      close_with("image", tooltip));
+}
+
 void Canvas::circle(double x, double y, double radius, std::string_view css,
                     const std::string& style, std::string_view tooltip) {
   out_ += fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"{}\"{}{}\n", px(x), px(y), px(radius),

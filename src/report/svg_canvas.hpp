@@ -35,6 +35,11 @@ class Canvas {
             const std::string& style = "");
   /// Ends at (x, y), rising from the lower left.
   void slanted_text(double x, double y, std::string_view content, std::string_view css = "");
+  /// Turned by `degrees` (clockwise) about its anchor.
+  void turned_text(double x, double y, double degrees, Anchor anchor, std::string_view content,
+                   std::string_view css = "");
+  /// `uri`: a picture as a data URI, stretched to the box.
+  void image(const Box& box, const std::string& uri, std::string_view tooltip = "");
   void circle(double x, double y, double radius, std::string_view css, const std::string& style,
               std::string_view tooltip = "");
   void rect(const Box& box, std::string_view css, const std::string& style,

@@ -3,13 +3,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "io/png.hpp"
 #include "report/html.hpp"
 #include "report/svg.hpp"
 #include "report/svg_canvas.hpp"
 
 namespace tessera::svg {
 namespace {
+
+constexpr double kLargestSquare = 46;
+// A picture cannot follow the page's scheme: a colour that is legible on both.
+constexpr uint8_t kPicture[] = {0x2b, 0x7f, 0xc9};
 
 double at(const std::vector<double>& values, size_t i) {
   return i < values.size() ? values[i] : std::numeric_limits<double>::quiet_NaN();
@@ -21,7 +27,9 @@ double cell_value(const Matrix& matrix, size_t row, size_t column) {
 }
 
 std::string cell_tooltip(const Matrix& matrix, size_t row, size_t column) {
-  return fmt::format("{}, {}: {}", matrix.columns[column], matrix.rows[row],
+  const auto& [first, second] = matrix.square ? std::tie(matrix.rows[row], matrix.columns[column])
+                                              : std::tie(matrix.columns[column], matrix.rows[row]);
+  return fmt::format("{}, {}: {}", first, second,
                      value_text(matrix.quantity, cell_value(matrix, row, column)));
 }
 
@@ -30,6 +38,7 @@ struct Grid {
   Box box;
   double step_x, step_y;
   ColumnNames names;
+  std::vector<std::string> rows;
 
   double x(size_t column) const { return box.left + (static_cast<double>(column) + 0.5) * step_x; }
   double y(size_t row) const { return box.top + (static_cast<double>(row) + 0.5) * step_y; }
@@ -40,11 +49,13 @@ Grid plan_grid(const Matrix& matrix, double top, double tallest) {
   Grid grid;
   const double columns = static_cast<double>(matrix.columns.size());
   const double rows = static_cast<double>(matrix.rows.size());
-  const double left = matrix.left > 0 ? matrix.left : name_margin(matrix.rows);
+  grid.rows = matrix.square ? short_names(matrix.rows) : matrix.rows;
+  const double left = matrix.left > 0 ? matrix.left : name_margin(grid.rows);
   grid.step_x = (matrix.width - left - 4) / columns;
   grid.step_y = std::clamp(std::min(grid.step_x, 900 / rows), std::min(14.0, 900 / rows), tallest);
   grid.step_y = std::max(4.0, grid.step_y);
-  grid.box = {left, top, matrix.width - 4, top + grid.step_y * rows};
+  if (matrix.square) grid.step_x = grid.step_y = std::min(grid.step_x, kLargestSquare);
+  grid.box = {left, top, left + grid.step_x * columns, top + grid.step_y * rows};
   grid.names = plan_columns(matrix.columns, grid.step_x);
   return grid;
 }
@@ -53,7 +64,7 @@ Grid plan_grid(const Matrix& matrix, double top, double tallest) {
 double draw_grid_names(Canvas& canvas, const Matrix& matrix, const Grid& grid) {
   const size_t every = static_cast<size_t>(std::ceil(13 / grid.step_y));
   for (size_t row = 0; row < matrix.rows.size(); row += every)
-    canvas.text(grid.box.left - 10, grid.y(row) + 4, Anchor::kEnd, shorten(matrix.rows[row], 24),
+    canvas.text(grid.box.left - 10, grid.y(row) + 4, Anchor::kEnd, shorten(grid.rows[row], 24),
                 "soft");
   canvas.text(0, grid.box.top - 10, Anchor::kStart, matrix.row_title, "title");
   draw_columns(canvas, grid.names, grid.box.left, grid.step_x, grid.box.bottom);
@@ -82,14 +93,46 @@ void range_of(const Matrix& matrix, double& low, double& high) {
   if (!std::isfinite(high)) high = most;
 }
 
-std::string strength(double part) { return fmt::format("fill-opacity:{:.2f}", 0.04 + 0.96 * part); }
+double share_of(const HeatRange& range, double value) {
+  const double length = range.high > range.low ? range.high - range.low : 1;
+  return std::pow(std::clamp((value - range.low) / length, 0.0, 1.0), range.power);
+}
+
+double opacity(double part) { return 0.04 + 0.96 * part; }
+
+// Many cells: one pixel each.
+void draw_heat_picture(Canvas& canvas, const Matrix& matrix, const Grid& grid,
+                       const HeatRange& range) {
+  Picture picture{static_cast<uint32_t>(matrix.columns.size()),
+                  static_cast<uint32_t>(matrix.rows.size()),
+                  4,
+                  {}};
+  for (size_t row = 0; row < matrix.rows.size(); ++row) {
+    for (size_t column = 0; column < matrix.columns.size(); ++column) {
+      const double value = cell_value(matrix, row, column);
+      const double alpha = std::isfinite(value) ? opacity(share_of(range, value)) : 0;
+      picture.pixels.insert(picture.pixels.end(), {kPicture[0], kPicture[1], kPicture[2],
+                                                   static_cast<uint8_t>(std::lround(alpha * 255))});
+    }
+  }
+  canvas.image(grid.box, png_data_uri(picture));
+}
+
+std::string strength(double part) { return fmt::format("fill-opacity:{:.2f}", opacity(part)); }
+
+bool is_picture(const Matrix& matrix) {
+  return matrix.rows.size() * matrix.columns.size() > matrix.tooltips;
+}
 
 void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& range) {
   const double right = matrix.width - 4 - text_width(value_text(matrix.quantity, range.high)) - 8;
   constexpr int kSteps = 24;
+  const auto fill =
+      is_picture(matrix) ? fmt::format("fill:rgb({});", fmt::join(kPicture, ",")) : std::string();
   for (int i = 0; i < kSteps; ++i) {
     const double x = right - 192 + i * 8.0;
-    canvas.rect({x, 2, x + 8.2, 14}, "cell", strength(std::pow(i / (kSteps - 1.0), range.power)));
+    canvas.rect({x, 2, x + 8.2, 14}, "cell",
+                fill + strength(std::pow(i / (kSteps - 1.0), range.power)));
   }
   canvas.text(right - 200, 12, Anchor::kEnd, value_text(matrix.quantity, range.low), "soft");
   canvas.text(right + 8, 12, Anchor::kStart, value_text(matrix.quantity, range.high), "soft");
@@ -99,6 +142,26 @@ void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& rang
 std::string cell_text(Quantity quantity, double value) {
   if (quantity == Quantity::kFraction) return fmt::format("{:.0f}", value * 100);
   return quantity == Quantity::kCount ? fmt::format("{:.0f}", value) : fmt::format("{:.2g}", value);
+}
+
+void draw_heat_cells(Canvas& canvas, const Matrix& matrix, const Grid& grid,
+                     const HeatRange& range) {
+  const bool readable = grid.step_x >= 30 && grid.step_y >= 16;
+  const double gap = std::min(grid.step_x, grid.step_y) > 8 ? 0.75 : 0;
+  for (size_t row = 0; row < matrix.rows.size(); ++row) {
+    for (size_t column = 0; column < matrix.columns.size(); ++column) {
+      const double value = cell_value(matrix, row, column);
+      if (!std::isfinite(value)) continue;
+      const double part = share_of(range, value);
+      const double x = grid.x(column), y = grid.y(row);
+      const double half_x = grid.step_x / 2 - gap, half_y = grid.step_y / 2 - gap;
+      canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell", strength(part),
+                  cell_tooltip(matrix, row, column));
+      if (readable)
+        canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value),
+                    part > 0.68 ? "on" : "", "pointer-events:none");
+    }
+  }
 }
 
 }  // namespace
@@ -174,26 +237,13 @@ std::string bubble_matrix(const Matrix& matrix) {
 std::string heat_map(const Matrix& matrix, HeatRange range) {
   if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
   range_of(matrix, range.low, range.high);
-  const double length = range.high > range.low ? range.high - range.low : 1;
   Canvas canvas(matrix.width, 0);
   const auto grid = plan_grid(matrix, 34, 34);
   draw_heat_scale(canvas, matrix, range);
-  const bool readable = grid.step_x >= 30 && grid.step_y >= 16;
-  const double gap = std::min(grid.step_x, grid.step_y) > 8 ? 0.75 : 0;
-  for (size_t row = 0; row < matrix.rows.size(); ++row) {
-    for (size_t column = 0; column < matrix.columns.size(); ++column) {
-      const double value = cell_value(matrix, row, column);
-      if (!std::isfinite(value)) continue;
-      const double part = std::pow(std::clamp((value - range.low) / length, 0.0, 1.0), range.power);
-      const double x = grid.x(column), y = grid.y(row);
-      const double half_x = grid.step_x / 2 - gap, half_y = grid.step_y / 2 - gap;
-      canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell", strength(part),
-                  cell_tooltip(matrix, row, column));
-      if (readable)
-        canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value),
-                    part > 0.68 ? "on" : "", "pointer-events:none");
-    }
-  }
+  if (is_picture(matrix))
+    draw_heat_picture(canvas, matrix, grid, range);
+  else
+    draw_heat_cells(canvas, matrix, grid, range);
   canvas.set_height(draw_grid_names(canvas, matrix, grid));
   return canvas.finish(matrix.label);
 }

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
@@ -21,6 +21,10 @@ CREATE TABLE evals (round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, st
 CREATE TABLE client_evals (round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
                            correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL,
                            f1_remap REAL, PRIMARY KEY (round, client, view, part));
+CREATE TABLE eval_traffic (round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
+                           exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER);
+CREATE TABLE exhibits (round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT, columns TEXT,
+                       shape TEXT, value BLOB, PRIMARY KEY (round, name));
 )";
 
 struct Kind {
@@ -100,7 +104,7 @@ Result<History> History::reopen(const std::string& path, int64_t round) {
                 "{}); start anew with --force",
                 path, format, kFormat);
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
-  for (const char* table : {"rounds", "evals", "client_evals"})
+  for (const char* table : {"rounds", "evals", "client_evals", "eval_traffic", "exhibits"})
     TESSERA_RETURN_IF_ERROR(
         history.database_.execute(fmt::format("DELETE FROM {} WHERE round > {}", table, round)));
   {
@@ -153,6 +157,8 @@ Result<int64_t> History::count_rounds(const std::string& path) {
 Status History::append_evaluation(const EvalReport& evaluation, double seconds) {
   TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
   TESSERA_RETURN_IF_ERROR(write_evaluation(evaluation));
+  TESSERA_RETURN_IF_ERROR(write_traffic(evaluation));
+  TESSERA_RETURN_IF_ERROR(write_exhibits(evaluation));
   {
     TESSERA_ASSIGN(
         auto update,
@@ -217,6 +223,22 @@ Result<HistoryTotals> History::totals() {
                        sum.real(6),    sum.real(7),    sum.real(8)};
 }
 
+Status History::write_traffic(const EvalReport& e) {
+  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT INTO eval_traffic VALUES (?,?,?,?,?,?)"));
+  insert.bind_all(e.round, e.eval_down, e.eval_up, e.exchanges, e.onboard_down, e.onboard_up);
+  return insert.run();
+}
+
+Result<EvalTraffic> History::last_eval_traffic() {
+  TESSERA_ASSIGN(auto row,
+                 database_.prepare("SELECT eval_down, eval_up, exchanges, onboard_down, onboard_up "
+                                   "FROM eval_traffic ORDER BY round DESC LIMIT 1"));
+  TESSERA_ASSIGN(const bool there, row.step());
+  if (!there) return EvalTraffic{};
+  return EvalTraffic{row.integer(0), row.integer(1), row.integer(2), row.integer(3),
+                     row.integer(4)};
+}
+
 Result<std::vector<History::EvalRow>> History::evals(const std::string& who,
                                                      const std::string& view,
                                                      const std::string& part) {
@@ -247,6 +269,9 @@ Status History::digest(Digest& digest) {
               8},
         Query{"SELECT round, client, view, part, n, correct, loss, precision_macro, f1_macro, "
               "f1_remap FROM client_evals ORDER BY round, client, view, part",
+              6},
+        Query{"SELECT round, eval_down, eval_up, exchanges, onboard_down, onboard_up "
+              "FROM eval_traffic ORDER BY round",
               6}}) {
     TESSERA_ASSIGN(auto rows, database_.prepare(query.sql));
     for (;;) {
@@ -263,7 +288,7 @@ Status History::digest(Digest& digest) {
       digest.add(line + "\n");
     }
   }
-  return ok();
+  return digest_exhibits(digest);
 }
 
 }  // namespace tessera

@@ -19,6 +19,11 @@ struct HistoryTotals {
   double sim_seconds = 0, wall_seconds = 0, train_seconds = 0;
 };
 
+/// What the last evaluation sent beside training: payload bytes, exchanges with newcomers.
+struct EvalTraffic {
+  int64_t eval_down = 0, eval_up = 0, exchanges = 0, onboard_down = 0, onboard_up = 0;
+};
+
 class History {
  public:
   /// A new file with the facts of the run; an old one must have been removed.
@@ -41,6 +46,11 @@ class History {
   /// Rounds in a file, without changing it.
   static Result<int64_t> count_rounds(const std::string& path);
   Result<HistoryTotals> totals();
+  /// Zeros before the first evaluation.
+  Result<EvalTraffic> last_eval_traffic();
+  /// Names of the exhibits in a file, as far as it can be read: `tessera report` has made CSV files
+  /// of these names.
+  static std::vector<std::string> exhibit_names(const std::string& path);
 
   struct EvalRow {
     int64_t round = 0;
@@ -57,6 +67,9 @@ class History {
   std::string format();
   Status write_clients(const Federation& federation);
   Status write_evaluation(const EvalReport& evaluation);
+  Status write_traffic(const EvalReport& evaluation);
+  Status write_exhibits(const EvalReport& evaluation);
+  Status digest_exhibits(Digest& digest);
 
   Database database_;
 };

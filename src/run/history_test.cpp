@@ -51,7 +51,18 @@ EvalReport evaluation(int64_t round) {
   Evaluation b{.client = 1, .pre_test = metrics(2, 2), .post_test = metrics(2, 2)};
   a.global_test = metrics(4, 2);
   Evaluation late{.client = 2, .pre_test = metrics(1, 0), .post_test = metrics(1, 1)};
-  return {round, {a, b}, {late}};
+  EvalReport out{round, {a, b}, {late}};
+  out.eval_down = 400, out.eval_up = 8, out.exchanges = 3, out.onboard_down = 60;
+  out.onboard_up = 10 * round;
+  out.exhibits = {{"similarity", "Who is like whom", Exhibit::Kind::kMatrix,
+                   at::tensor({1.0F, 0.5F, std::nanf(""), 1.0F}).view({2, 2})},
+                  {"maps",
+                   "Attention",
+                   Exhibit::Kind::kImages,
+                   at::full({1, 2, 2, 2}, 0.25 * static_cast<double>(round)),
+                   {"x"},
+                   {"in", "out"}}};
+  return out;
 }
 
 class Histories : public ::testing::Test {
@@ -158,6 +169,74 @@ TEST_F(Histories, TotalsAddUp) {
   EXPECT_DOUBLE_EQ(totals->train_seconds, 1.5);
 }
 
+TEST_F(Histories, TrafficOfTheLastEvaluation) {
+  auto history = make();
+  EXPECT_EQ(history.last_eval_traffic()->eval_down, 0) << "before the first";
+  fill(history, 4);
+  const auto traffic = history.last_eval_traffic();
+  ASSERT_THAT(traffic, Succeeds());
+  EXPECT_EQ(traffic->eval_down, 400);
+  EXPECT_EQ(traffic->eval_up, 8);
+  EXPECT_EQ(traffic->exchanges, 3);
+  EXPECT_EQ(traffic->onboard_down, 60);
+  EXPECT_EQ(traffic->onboard_up, 40);
+  EXPECT_EQ(ask("SELECT * FROM eval_traffic"), "2 400 8 3 60 20;4 400 8 3 60 40;");
+}
+
+TEST_F(Histories, ExhibitsOfEveryEvaluationPicturesOfTheLast) {
+  auto history = make();
+  fill(history, 4);
+  EXPECT_EQ(ask("SELECT round, name, kind, title, rows, columns, shape FROM exhibits"),
+            "2 similarity matrix Who is like whom [] [] [2,2];"
+            "4 similarity matrix Who is like whom [] [] [2,2];"
+            "4 maps images Attention [\"x\"] [\"in\",\"out\"] [1,2,2,2];");
+  // float64, least significant byte first: 1, 0.5, the quiet NaN, 1.
+  EXPECT_EQ(ask("SELECT hex(value) FROM exhibits WHERE round = 2"),
+            "000000000000F03F000000000000E03F000000000000F87F000000000000F03F;");
+  EXPECT_EQ(History::exhibit_names(path_), (std::vector<std::string>{"maps", "similarity"}));
+  EXPECT_TRUE(History::exhibit_names(path_ + "-nowhere").empty());
+}
+
+TEST_F(Histories, WrongExhibitsAreTheMethodsFault) {
+  auto history = make();
+  const auto with = [&](const std::function<void(std::vector<Exhibit>&)>& change) {
+    auto report = evaluation(1);
+    change(report.exhibits);
+    return history.append_evaluation(report, 0);
+  };
+  EXPECT_THAT(with([](auto& e) { e[0].name = "../etc"; }),
+              FailsWith(Error::kInternal, "its name must be"));
+  EXPECT_THAT(with([](auto& e) { e[1].name = e[0].name; }),
+              FailsWith(Error::kInternal, "'similarity' of the method: there are two"));
+  EXPECT_THAT(with([](auto& e) { e[0].value = e[0].value.view({4}); }),
+              FailsWith(Error::kInternal, "must have 2 dimensions"));
+  EXPECT_THAT(with([](auto& e) {
+                e[0].value = at::ones({2, 2}, at::kLong);
+              }),
+              FailsWith(Error::kInternal, "not a floating tensor"));
+  EXPECT_THAT(with([](auto& e) { e[0].value = Tensor(); }),
+              FailsWith(Error::kInternal, "not a floating tensor"));
+  EXPECT_THAT(with([](auto& e) { e[0].rows = {"one"}; }),
+              FailsWith(Error::kInternal, "1 names for 2 rows"));
+  EXPECT_THAT(with([](auto& e) {
+                e[0].kind = Exhibit::Kind::kGraph, e[0].value = at::ones({2, 3});
+              }),
+              FailsWith(Error::kInternal, "must be square"));
+  EXPECT_EQ(ask("SELECT count(*) FROM exhibits"), "0;") << "nothing of a refused evaluation";
+  EXPECT_EQ(ask("SELECT count(*) FROM evals"), "0;");
+  EXPECT_THAT(with([](auto& e) { e[0].value = at::ones({0, 3}); }), Succeeds()) << "left out";
+  EXPECT_EQ(ask("SELECT name FROM exhibits"), "maps;");
+}
+
+TEST_F(Histories, NamesOfExhibitsNeedNotBeUtf8) {
+  auto history = make();
+  auto report = evaluation(1);
+  report.exhibits.resize(1);
+  report.exhibits[0].rows = {"a\xFF", "b"};
+  EXPECT_THAT(history.append_evaluation(report, 0), Succeeds());
+  EXPECT_EQ(ask("SELECT rows FROM exhibits"), "[\"a\uFFFD\",\"b\"];");
+}
+
 TEST_F(Histories, ARoundWithoutUploadsHasNoLoss) {
   auto history = make();
   auto report = round_report(1);
@@ -170,7 +249,11 @@ TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
   std::string at_two;
   {
     auto history = make();
-    fill(history, 2);
+    auto second = evaluation(2);
+    second.exhibits.pop_back();  // pictures are not kept beyond the next evaluation
+    for (int64_t round = 1; round <= 2; ++round)
+      ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+    ASSERT_THAT(history.append_evaluation(second, 0), Succeeds());
     at_two = digest(history);
     for (int64_t round = 3; round <= 5; ++round)
       ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
@@ -183,6 +266,8 @@ TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
   EXPECT_TRUE(*again->has_evaluation(2));
   EXPECT_FALSE(*again->has_evaluation(4));
   EXPECT_EQ(ask("SELECT max(round) FROM client_evals"), "2;");
+  EXPECT_EQ(ask("SELECT max(round) FROM exhibits"), "2;");
+  EXPECT_EQ(ask("SELECT max(round) FROM eval_traffic"), "2;");
   EXPECT_THAT(again->append_round(round_report(3)), Succeeds());
 }
 
@@ -204,7 +289,7 @@ TEST_F(Histories, OtherAndDamagedFilesAreClearErrors) {
   std::filesystem::remove(path_);
   {
     auto history = make();
-    ASSERT_THAT(history.set("format", "2"), Succeeds());
+    ASSERT_THAT(history.set("format", "1"), Succeeds());
   }
   EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, "another program or version"));
 }
@@ -254,6 +339,19 @@ TEST_F(Histories, TheDigestSeesEveryNumberButTimes) {
                      value = std::nextafter(value, 9);
                    }),
                 same);
+  for (const auto field : {&EvalReport::eval_down, &EvalReport::eval_up, &EvalReport::exchanges,
+                           &EvalReport::onboard_down, &EvalReport::onboard_up})
+    EXPECT_NE(of(nullptr, [&](auto& e) { e.*field += 1; }), same);
+  EXPECT_NE(of(nullptr,
+               [](auto& e) {
+                 e.exhibits[0].value[0][1] = std::nextafter(0.5F, 1.0F);  // one bit
+               }),
+            same);
+  EXPECT_NE(of(nullptr, [](auto& e) { e.exhibits[0].value.neg_(); }), same);
+  EXPECT_NE(of(nullptr, [](auto& e) { e.exhibits[0].rows = {"x", "y"}; }), same);
+  EXPECT_NE(of(nullptr, [](auto& e) { e.exhibits.pop_back(); }), same);
+  EXPECT_EQ(of(nullptr, [](auto& e) { e.exhibits[0].value[1][0] = -std::nanf("1"); }), same)
+      << "NaN is NaN";
   EXPECT_NE(of(nullptr, [](auto& e) { --e.clients[1].post_test.correct; }), same);
   EXPECT_NE(of(nullptr, [](auto& e) { ++e.newcomers[0].pre_test.n; }), same);
   EXPECT_NE(of(nullptr, [](auto& e) { e.clients[0].global_test.reset(); }), same);

@@ -60,8 +60,12 @@ Status same_config(const std::string& dir, const std::string& theirs, const std:
 
 // Only what a run writes: a directory may hold other things of its owner.
 Status remove_run(const std::string& dir) {
-  for (const char* name : {"summary.json", "report.html", "config.toml", "history.sqlite",
-                           "history.sqlite-wal", "history.sqlite-shm", "checkpoint", "models"}) {
+  std::vector<std::string> names{
+      "summary.json",       "report.html",        "config.toml", "history.sqlite",
+      "history.sqlite-wal", "history.sqlite-shm", "checkpoint",  "models"};
+  for (const auto& exhibit : History::exhibit_names(dir + "/history.sqlite"))
+    names.push_back(exhibit + ".csv");
+  for (const auto& name : names) {
     std::error_code error;
     fs::remove_all(fs::path(dir) / name, error);
     if (error) return fail(Error::kIo, "{}/{}: cannot remove: {}", dir, name, error.message());

@@ -120,6 +120,14 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
     newcomers["clients"] = federation.newcomers.size();
     out["newcomers"] = std::move(newcomers);
   }
+  // Of the last evaluation: every one costs about the same, and how often a run evaluates is its
+  // own affair.
+  TESSERA_ASSIGN(const auto traffic, history.last_eval_traffic());
+  out["evaluation"] = {{"bytes_down", traffic.eval_down}, {"bytes_up", traffic.eval_up}};
+  if (!federation.newcomers.empty())
+    out["onboarding"] = {{"exchanges", traffic.exchanges},
+                         {"bytes_down", traffic.onboard_down},
+                         {"bytes_up", traffic.onboard_up}};
   TESSERA_ASSIGN(const auto totals, history.totals());
   out.update({{"bytes_down", totals.bytes_down},
               {"bytes_up", totals.bytes_up},

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "io/sqlite.hpp"
 #include "playground.hpp"
 
 namespace tessera::testing {
@@ -107,6 +108,49 @@ TEST_F(Run, ReportCanBeRebuilt) {
   const auto nothing = tessera({"report", path("data")});
   EXPECT_EQ(nothing.code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("holds neither a run"));
+}
+
+TEST_F(Run, ReportExportsExhibits) {
+  ASSERT_EQ(run("a").code, 0);
+  EXPECT_EQ(tessera({"report", path("a")}).out, path("a") + "/report.html\n")
+      << "fedavg shows none";
+  {
+    auto history = Database::open(path("a/history.sqlite"), Database::Mode::kReadWrite);
+    ASSERT_TRUE(history.ok()) << history.status();
+    for (const int round : {6, 2})
+      ASSERT_TRUE(history
+                      ->execute(fmt::format(
+                          "INSERT INTO exhibits VALUES({},'pull','matrix','Pull','[\"near, far\"]',"
+                          "'[\"x\",\"y\"]','[1,2]',x'000000000000E03F000000000000F87F')",
+                          round))
+                      .ok());
+  }
+  const auto done = tessera({"report", path("a")});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(done.out, path("a") + "/report.html\n" + path("a") + "/pull.csv\n");
+  EXPECT_EQ(slurp(path("a/pull.csv")),
+            "round,row,column,value\n2,\"near, far\",x,0.5\n2,\"near, far\",y,\n"
+            "6,\"near, far\",x,0.5\n6,\"near, far\",y,\n");
+  EXPECT_THAT(slurp(path("a/report.html")), HasSubstr("Inside the method"));
+  write("a/mine.csv", "the owner's");
+  ASSERT_EQ(run("a", {"--force"}).code, 0);
+  EXPECT_FALSE(exists("a/pull.csv")) << "of the run that is gone";
+  EXPECT_TRUE(exists("a/mine.csv"));
+}
+
+TEST_F(Run, NewcomersAndTheirTrafficAreShown) {
+  const auto done =
+      tessera({"run", path("e.toml"), "--out", path("n"), "--quiet", "--set", "data.newcomers=1"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("newcomers, before"));
+  EXPECT_THAT(done.out, HasSubstr("newcomers, after"));
+  EXPECT_THAT(done.out, HasSubstr("a newcomer gets its model by 0 exchanges and 4.01 kB"));
+  EXPECT_THAT(done.out, HasSubstr("(12.0 kB more for an evaluation)"));
+  const auto summary = json("n/summary.json");
+  EXPECT_EQ(summary["evaluation"], (nlohmann::json{{"bytes_down", 3 * 1003 * 4}, {"bytes_up", 0}}));
+  EXPECT_EQ(summary["onboarding"],
+            (nlohmann::json{{"exchanges", 0}, {"bytes_down", 1003 * 4}, {"bytes_up", 0}}));
+  EXPECT_THAT(slurp(path("n/report.html")), HasSubstr("<td>Getting a newcomer its model</td>"));
 }
 
 TEST_F(Run, AClosedStandardOutputIsAnError) {
