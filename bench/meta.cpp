@@ -1,11 +1,12 @@
 // A meta-learning step against plain training on the same samples: what second derivatives cost.
+#include "optim/meta.hpp"
+
 #include <ATen/ATen.h>
 
 #include <stdexcept>
 
 #include "base/key.hpp"
 #include "measure.hpp"
-#include "optim/meta.hpp"
 
 namespace tessera::bench {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "model/fill.hpp"
 #include "model/model.hpp"
+#include "model/second_order.hpp"
 
 namespace tessera {
 
@@ -42,7 +43,7 @@ struct SequentialSpec {
 class FastNet;
 
 /// The network of a description whose stages fit together (models() sees to that).
-class Sequential final : public Model {
+class Sequential final : public Model, public SecondOrder {
  public:
   Sequential(SequentialSpec spec, Init init);
   ~Sequential() override;
@@ -54,9 +55,13 @@ class Sequential final : public Model {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  bool hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                     const Tensor& v, Tensor& product) const override;
   Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:
+  bool by_hand(const Tensor& flat) const;
+
   SequentialSpec spec_;
   std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
   bool fast_gradient_ = false;     // not with batch norm or dropout
