@@ -53,6 +53,7 @@ Status write_comparison_report(const std::string& dir, const nlohmann::json& tab
         return fail(Error::kInvalid, "{}/table.json: 'runs' must hold names", dir);
       TESSERA_ASSIGN(auto run, read_history(fmt::format("{}/{}/history.sqlite", dir,
                                                         name.get<std::string>())));
+      run.exhibits = {};  // not drawn here, and large when many runs have them
       run.label = row["method"].get<std::string>();
       if (run.label.ends_with(" (post)")) run.meta.headline = "post";
       runs.push_back(std::move(run));

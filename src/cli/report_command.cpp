@@ -22,7 +22,7 @@ Result<std::string> write_exhibits(const std::string& dir) {
     written += fmt::format("{}/{}.csv\n", dir, name);
     return ok();
   };
-  TESSERA_RETURN_IF_ERROR(for_each_exhibit(path, [&](const ExhibitRow& exhibit) -> Status {
+  const auto append = [&](const ExhibitRow& exhibit) -> Status {
     if (exhibit.name != name) {
       TESSERA_RETURN_IF_ERROR(finish());
       name = exhibit.name;
@@ -31,7 +31,8 @@ Result<std::string> write_exhibits(const std::string& dir) {
       TESSERA_RETURN_IF_ERROR(file->append(bytes_of(csv_header(run, exhibit))));
     }
     return file->append(bytes_of(csv_lines(run, exhibit)));
-  }));
+  };
+  TESSERA_RETURN_IF_ERROR(for_each_exhibit(path, append));
   TESSERA_RETURN_IF_ERROR(finish());
   return written;
 }

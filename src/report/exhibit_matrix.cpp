@@ -40,25 +40,25 @@ svg::LineChart over_rounds(const std::string& label) {
   return chart;
 }
 
-// Every number a curve of its own.
+// Every number a curve; every row a chart, for they need not be of one kind.
 std::string curves(const RunHistory& run, const ExhibitSeries& series) {
   const auto& last = *series.back();
   const auto rows = exhibit_axis(run, last, 0).names, columns = exhibit_axis(run, last, 1).names;
-  auto chart = over_rounds(last.title);
+  std::vector<Panel> all;
   for (size_t r = 0; r < rows.size(); ++r) {
+    auto chart = over_rounds(rows[r].empty() ? last.title : rows[r]);
+    chart.height = 230;
+    if (rows.size() > 1) chart.width = kPanel;
     for (size_t c = 0; c < columns.size(); ++c) {
-      const bool both = !rows[r].empty() && !columns[c].empty() && columns.size() > 1;
-      auto name = both ? rows[r] + ", " + columns[c] : rows[r].empty() ? columns[c] : rows[r];
-      svg::Series curve{
-          name.empty() ? last.title : name, static_cast<int>(r * columns.size() + c), {}};
+      svg::Series curve{columns[c].empty() ? "value" : columns[c], static_cast<int>(c), {}};
       for (const auto* one : series)
         if (r < one->height() && c < one->width())
           curve.points.push_back({static_cast<double>(one->round), one->at(r, c)});
       chart.series.push_back(std::move(curve));
     }
+    all.push_back({rows[r], svg::line_chart(chart)});
   }
-  chart.height = 220;
-  return figure(last.title, svg::line_chart(chart), "After every evaluation.");
+  return figure(last.title, panels(all), "After every evaluation.");
 }
 
 // The mean over rows of every column, with its spread.

@@ -102,6 +102,19 @@ TEST(ExhibitSection, MapsOfFirstMiddleAndLast) {
   EXPECT_THAT(page, HasSubstr("off the diagonal"));
 }
 
+TEST(ExhibitSection, MapsPutClientsOfOneClassTogether) {
+  auto run = four();
+  run.clients[0].labels["train"] = {{1, 9}}, run.clients[1].labels["train"] = {{0, 9}};
+  run.exhibits = {matrix(1, {3, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9})};
+  EXPECT_THAT(class_order(run, run.exhibits[0], 3), ElementsAre(1, 0, 2));
+  const auto page = drawn(run);
+  const auto at = [&](const std::string& title) { return page.find("<title>" + title); };
+  EXPECT_LT(at("b, &quot;c&quot;, b, &quot;c&quot;: 5"), at("b, &quot;c&quot;, a: 4"));
+  EXPECT_LT(at("b, &quot;c&quot;, a: 4"), at("a, a: 1"));
+  EXPECT_LT(at("a, a: 1"), at("a, client 2: 3"));
+  EXPECT_NE(at("a, client 2: 3"), std::string::npos);
+}
+
 TEST(ExhibitSection, FewColumnsAlsoGetCurvesOfTheirMeans) {
   auto run = four();
   for (int64_t round = 2; round <= 4; round += 2) {
@@ -116,15 +129,18 @@ TEST(ExhibitSection, FewColumnsAlsoGetCurvesOfTheirMeans) {
   EXPECT_EQ(count_of(page, "class=\"band\""), 2u);
 }
 
-TEST(ExhibitSection, ANumberIsACurve) {
+TEST(ExhibitSection, FewNumbersAreCurves) {
   auto run = four();
   for (int64_t round = 1; round <= 3; ++round) {
-    run.exhibits.push_back(matrix(round, {1, 1}, {0.5 * static_cast<double>(round)}));
-    run.exhibits.back().rows = {"threshold"};
+    run.exhibits.push_back(matrix(round, {2, 1}, {0.5 * static_cast<double>(round), 7}));
+    run.exhibits.back().rows = {"threshold", "size"}, run.exhibits.back().columns = {"now"};
   }
   const auto page = drawn(run);
-  EXPECT_THAT(page, HasSubstr("<title>threshold: 1.50 at Round 3</title>"));
-  EXPECT_EQ(count_of(page, "<h4>"), 0u) << "no map of one cell";
+  EXPECT_THAT(page, HasSubstr("<h4>threshold</h4>"));
+  EXPECT_THAT(page, HasSubstr("<h4>size</h4>"));
+  EXPECT_EQ(count_of(page, "<title>now: "), 6u);
+  EXPECT_THAT(page, HasSubstr("<title>now: 1.50 at Round 3</title>"));
+  EXPECT_EQ(count_of(page, "class=\"cell\""), 0u) << "no map of two cells";
 }
 
 TEST(ExhibitSection, ManyCellsAreOnePictureAndVeryManyArePooled) {
