@@ -7,7 +7,8 @@
 //   output = s Ms(F') F',   s = 1 / sigmoid(bias)²
 //
 // Both biases start at `bias` and the other weights near 0, so s undoes the gates of a new module:
-// inserting it into a trained network hardly changes what the network predicts.
+// inserting it into a trained network hardly changes what the network predicts. The defaults were
+// the best on validation data that do so (CIFAR-10, partition cbam, cnn32-s, three epochs).
 #pragma once
 
 #include <memory>
@@ -21,7 +22,7 @@ struct CbamOptions {
   int64_t reduction = 16;  // C / reduction units between W0 and W1, at least one
   int64_t kernel = 0;      // odd side k of the spatial convolution; 0: see kernel_for
   double bias = 4.0;       // of both gates at the start
-  double std = 0.1;        // of the other weights at the start
+  double std = 0.01;       // of the other weights at the start
 };
 
 /// 7, or 5 where the map is lower or narrower than 7, or less where that reaches past the map from

@@ -173,7 +173,8 @@ TEST(Cbam, InsertionHardlyChangesThePrediction) {
       if (!base || base->spec().convs.empty()) continue;
       ++checked;
       const Weights at = base->init(1);
-      const Tensor x = testing::batch(shape, 32, 2).to(at::kFloat);
+      // Trained maps are several times as large as those of first weights; so are these.
+      const Tensor x = 5 * testing::batch(shape, 32, 2).to(at::kFloat);
       const Tensor before = base->predict(at, x);
       const Cbam net(base, {});
       const Tensor change = net.predict(net.inserted(at, 3), x) - before;
