@@ -318,7 +318,9 @@ TEST(FedHam, ExhibitsNameWhoWasMixed) {
         const double value = shown[0].value[id][other].item<double>();
         EXPECT_EQ(std::isnan(value), at == from[id].end());
         EXPECT_EQ(shown[2].value[id][other].item<double>(), at != from[id].end());
-        if (at != from[id].end()) EXPECT_EQ(value, a[at - from[id].begin()].item<double>());
+        if (at != from[id].end()) {
+          EXPECT_EQ(value, a[at - from[id].begin()].item<double>());
+        }
       }
       EXPECT_NEAR(shown[0].value[id].nansum().item<double>(), 1, 1e-12);
       EXPECT_NEAR(shown[1].value[id].sum().item<double>(), 1, 1e-12);
