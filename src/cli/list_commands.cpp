@@ -36,7 +36,7 @@ std::string options_text(const std::vector<BoundOption>& options) {
 }
 
 std::string named_text(const std::string& name, const std::string& line) {
-  return fmt::format("  {:<14}{}\n", name, line);
+  return fmt::format("  {:<20}{}\n", name, line);
 }
 
 template <class List>

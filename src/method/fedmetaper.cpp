@@ -122,7 +122,7 @@ Personal FedMetaPer::personalize(const Client& me, const Down& down, const Local
 Status FedMetaPer::check(const Setup& setup) const {
   if (setup.newcomers == 0 || head_bank) return ok();
   return fail(Error::kInvalid,
-              "newcomers choose among the heads of other clients, and none are kept: set "
+              "fedmetaper lets newcomers choose among the heads of others, but keeps none: set "
               "method.head_bank = true, or data.newcomers = 0");
 }
 
@@ -148,13 +148,13 @@ struct FedMetaPerSgd : FedMetaPer {
 MethodInfo fedmetaper_maml() {
   return describe<FedMetaPer>({.name = "fedmetaper-maml",
                                .line = "meta-learned shared base, private head (MAML)",
-                               .paper = "Nguyen, Cao and Le (FedMeta-Per)",
+                               .paper = "Nguyen, Cao and Le",
                                .headline = View::kPost});
 }
 MethodInfo fedmetaper_metasgd() {
   return describe<FedMetaPerSgd>({.name = "fedmetaper-metasgd",
                                   .line = "the same with learned rates (Meta-SGD)",
-                                  .paper = "Nguyen, Cao and Le (FedMeta-Per)",
+                                  .paper = "Nguyen, Cao and Le",
                                   .headline = View::kPost});
 }
 

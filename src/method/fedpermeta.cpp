@@ -30,7 +30,7 @@ struct FedPerMeta : FedPer {
 MethodInfo fedpermeta() {
   return describe<FedPerMeta>({.name = "fedpermeta",
                                .line = "FedPer, fine-tuned on support data where it is used",
-                               .paper = "Nguyen, Cao and Le (FedMeta-Per)",
+                               .paper = "Nguyen, Cao and Le",
                                .headline = View::kPost});
 }
 

@@ -163,13 +163,22 @@ Output Sequential::forward_through(const MapHook& hook, const Weights& at, const
   return walk.linears(spec_, hook(walk.convolutions(spec_, x)));
 }
 
+bool Sequential::by_hand(const Tensor& flat) const {
+  return flat.scalar_type() == at::kFloat && flat.is_contiguous() &&
+         flat.numel() == layout_.numel();
+}
+
 bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                                 Tensor& grad, double& value) const {
-  const auto plain = [&](const Tensor& v) {
-    return v.scalar_type() == at::kFloat && v.is_contiguous() && v.numel() == layout_.numel();
-  };
-  if (!fast_gradient_ || !plain(at.w) || !plain(grad) || x.requires_grad()) return false;
+  if (!fast_gradient_ || !by_hand(at.w) || !by_hand(grad) || x.requires_grad()) return false;
   return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
+}
+
+bool Sequential::hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                               const Tensor& v, Tensor& product) const {
+  if (!fast_gradient_ || !by_hand(at.w) || !by_hand(v) || !by_hand(product)) return false;
+  return fast_->hessian_times(at.w.data_ptr<float>(), x, y, loss, v.data_ptr<float>(),
+                              product.data_ptr<float>());
 }
 
 Tensor Sequential::predict(const Weights& at, const Tensor& x) const {

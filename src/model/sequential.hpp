@@ -11,6 +11,7 @@
 
 #include "model/fill.hpp"
 #include "model/model.hpp"
+#include "model/second_order.hpp"
 
 namespace tessera {
 
@@ -46,7 +47,7 @@ using MapHook = std::function<Tensor(const Tensor& map)>;
 class FastNet;
 
 /// The network of a description whose stages fit together (models() sees to that).
-class Sequential final : public Model {
+class Sequential final : public Model, public SecondOrder {
  public:
   Sequential(SequentialSpec spec, Init init);
   ~Sequential() override;
@@ -58,6 +59,8 @@ class Sequential final : public Model {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  bool hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                     const Tensor& v, Tensor& product) const override;
   Tensor predict(const Weights& at, const Tensor& x) const override;
 
   /// {C, H, W} behind the convolutions; the sample's own shape where there are none.
@@ -74,6 +77,7 @@ class Sequential final : public Model {
  private:
   /// As fast_ wants them: batch norms folded in.
   Tensor plain_weights(const Weights& at) const;
+  bool by_hand(const Tensor& flat) const;
 
   SequentialSpec spec_;
   Init init_;

@@ -7,8 +7,8 @@
 namespace tessera {
 
 /// H v, where H is the Hessian of the mean loss over the batch at `at`, in training mode with
-/// dropout drawn from `key`; v and the result [d]. Exact: the gradient is differentiated once more.
-/// Needs memory for the activations of this batch only.
+/// dropout drawn from `key`; v and the result [d]. Exact: by hand where the model has it, else the
+/// gradient is differentiated once more. Needs memory for the activations of this batch only.
 Tensor hvp(const Model& model, const Weights& at, const Examples& batch, Loss loss, uint64_t key,
            const Tensor& v);
 

@@ -1,10 +1,10 @@
 #include "model/fast/fast_net.hpp"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "model/fast/arena.hpp"
+#include "model/fast/fast_net_buffers.hpp"
 #include "model/fast/losses.hpp"
 
 namespace tessera {
@@ -12,32 +12,9 @@ namespace tessera {
 using fast::Arena;
 using fast::ConvShape;
 using fast::Cutter;
+using fast::inner;
+using fast::kMostLayers;
 using fast::Plane;
-
-namespace {
-constexpr size_t kMostLayers = 8;
-}  // namespace
-
-/// Where things lie in the arena for one batch.
-struct FastNet::Buffers {
-  bool train;
-  struct ConvAt {
-    float* input;     // [n, height, width, in] with its border, unless the sample is read in place
-    int32_t* winner;  // [n, pooled]; one group only in evaluation
-    float* grad;      // of the input: [n, height, width, in_lanes]
-  };
-  std::array<ConvAt, kMostLayers> convs;
-  std::array<float*, kMostLayers> linear_out;   // [n, out]
-  std::array<float*, kMostLayers> linear_grad;  // of the input: [n, in]
-  float* image;                                 // last pooled output: [n, height, width, out]
-  float* flat;         // the same channel by channel, as the linear layers want it
-  float* image_grad;   // [n, height, width, out_lanes]
-  float* y;            // one group's convolution output, or the gradient of it
-  float* packed;       // one convolution's weights in kernel order
-  float* weight_grad;  // one convolution's
-  float* bias;         // one convolution's bias or the gradient of it, whole vectors
-  float* panels;       // linear_weight_grad's scratch
-};
 
 namespace {
 
@@ -51,14 +28,6 @@ ConvShape shape_of(const ConvStage& stage, int64_t height, int64_t width) {
   s.pooled_h = (s.out_h - s.pool) / s.pool_stride + 1;
   s.pooled_w = (s.out_w - s.pool) / s.pool_stride + 1;
   return s;
-}
-
-/// Inner pixels of a bordered NHWC buffer with `channels` floats a pixel, from image `image` on.
-template <class T>
-Plane<T> inner(T* buffer, const ConvShape& s, int64_t channels, int64_t image) {
-  const int64_t size = s.height * s.width * channels;
-  return {buffer + image * size + s.border * (s.width + 1) * channels, channels, s.width * channels,
-          size};
 }
 
 // NCHW samples to bordered NHWC.
@@ -200,15 +169,38 @@ void FastNet::forward_conv(size_t layer, const float* w, const float* x, int64_t
   }
 }
 
+void FastNet::flatten(int64_t n, const Buffers& at) const {
+  const auto& s = convs_.back().shape;
+  const int64_t pixels = s.pooled_h * s.pooled_w, size = pixels * s.out;
+  for (int64_t i = 0; i < n; ++i)
+    kernels_.transpose(pixels, s.out, at.image + i * size, s.out, at.flat + i * size, pixels);
+}
+
+void FastNet::unflatten(int64_t n, const Buffers& at) const {
+  const auto& s = convs_.back().shape;
+  const int64_t pixels = s.pooled_h * s.pooled_w;
+  std::fill_n(at.image_grad, s.out == s.out_lanes() ? 0 : n * s.pooled_size(), 0.0f);
+  for (int64_t i = 0; i < n; ++i)
+    kernels_.transpose(s.out, pixels, at.linear_grad[0] + i * s.out * pixels, pixels,
+                       at.image_grad + i * s.pooled_size(), s.out_lanes());
+}
+
+Plane<const float> FastNet::above(size_t layer, int64_t image, const Buffers& at) const {
+  const auto& s = convs_[layer].shape;
+  if (layer + 1 < convs_.size()) {
+    const float* grad = at.convs[layer + 1].grad;
+    return inner(grad, convs_[layer + 1].shape, s.out_lanes(), image);
+  }
+  return {at.image_grad + image * s.pooled_size(), s.out_lanes(), s.pooled_w * s.out_lanes(),
+          s.pooled_size()};
+}
+
 const float* FastNet::forward_convs(const float* w, const float* x, int64_t n,
                                     const Buffers& at) const {
   if (convs_.empty()) return x;
   if (!reads_sample_directly()) place_sample(convs_[0].shape, n, x, at.convs[0].input);
   for (size_t i = 0; i < convs_.size(); ++i) forward_conv(i, w, x, n, at);
-  const auto& s = convs_.back().shape;
-  const int64_t pixels = s.pooled_h * s.pooled_w, size = pixels * s.out;
-  for (int64_t i = 0; i < n; ++i)
-    kernels_.transpose(pixels, s.out, at.image + i * size, s.out, at.flat + i * size, pixels);
+  flatten(n, at);
   return at.flat;
 }
 
@@ -243,7 +235,6 @@ void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_
                             const Buffers& at, float* grad) const {
   const auto& conv = convs_[layer];
   const auto& s = conv.shape;
-  const bool last = layer + 1 == convs_.size();
   const float* input = conv_input(layer, x, at);
   std::fill_n(at.weight_grad, s.depth() * s.out_lanes(), 0.0f);
   std::fill_n(at.bias, s.out_lanes(), 0.0f);
@@ -253,12 +244,8 @@ void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_
   }
   for (int64_t i = 0; i < n; i += conv.group) {
     const int64_t images = std::min(conv.group, n - i);
-    const float* above = last ? at.image_grad : at.convs[layer + 1].grad;
-    const auto pooled = last ? Plane<const float>{above + i * s.pooled_size(), s.out_lanes(),
-                                                  s.pooled_w * s.out_lanes(), s.pooled_size()}
-                             : inner(above, convs_[layer + 1].shape, s.out_lanes(), i);
-    kernels_.pool_backward(s, images, pooled, at.convs[layer].winner + i * s.pooled_size(), at.y,
-                           at.bias);
+    kernels_.pool_backward(s, images, above(layer, i, at),
+                           at.convs[layer].winner + i * s.pooled_size(), at.y, at.bias);
     kernels_.conv_weight_grad(s, images, input + i * s.input_size(), at.y, at.weight_grad);
     if (layer > 0)
       kernels_.conv_input_grad(s, images, at.y, at.packed,
@@ -268,12 +255,17 @@ void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_
   std::copy_n(at.bias, s.out, grad + conv.bias);
 }
 
-bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
-                             float* grad, double& value) const {
+bool FastNet::accepts(const Tensor& x, const Tensor& y) const {
   if (x.dim() < 1 || x.size(0) < 1 || x.scalar_type() != at::kFloat) return false;
   const int64_t n = x.size(0);
-  if (x.numel() != n * sample_size_) return false;
-  if (y.scalar_type() != at::kLong || y.dim() != 1 || y.size(0) != n) return false;
+  return x.numel() == n * sample_size_ && y.scalar_type() == at::kLong && y.dim() == 1 &&
+         y.size(0) == n;
+}
+
+bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                             float* grad, double& value) const {
+  if (!accepts(x, y)) return false;
+  const int64_t n = x.size(0);
   const Tensor samples = x.contiguous(), labels = y.contiguous();
   const float* data = samples.data_ptr<float>();
 
@@ -283,12 +275,7 @@ bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, L
                               at.linear_out[linears_.size() - 1]);
   backward_linears(w, data, n, at, grad);
   if (convs_.empty()) return true;
-  const auto& s = convs_.back().shape;
-  const int64_t pixels = s.pooled_h * s.pooled_w;
-  std::fill_n(at.image_grad, s.out == s.out_lanes() ? 0 : n * s.pooled_size(), 0.0f);
-  for (int64_t i = 0; i < n; ++i)
-    kernels_.transpose(s.out, pixels, at.linear_grad[0] + i * s.out * pixels, pixels,
-                       at.image_grad + i * s.pooled_size(), s.out_lanes());
+  unflatten(n, at);
   for (size_t i = convs_.size(); i-- > 0;) backward_conv(i, w, data, n, at, grad);
   return true;
 }

@@ -30,6 +30,10 @@ class FastNet {
   /// torch.
   bool value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss, float* grad,
                       double& value) const;
+  /// The Hessian of the same mean loss times `v`, into `product` (every entry of both in flat
+  /// order). False, and nothing written, as above.
+  bool hessian_times(const float* w, const Tensor& x, const Tensor& y, Loss loss, const float* v,
+                     float* product) const;
   /// Logits [n, classes]; x float32 with n samples.
   void predict(const float* w, const Tensor& x, float* logits) const;
   /// What the first linear layer sees: [n, its inputs], channel by channel.
@@ -53,7 +57,9 @@ class FastNet {
     int64_t group;  // images a kernel call takes: few enough that its buffers stay in the cache
   };
   struct Buffers;
+  struct Curvature;
 
+  bool accepts(const Tensor& x, const Tensor& y) const;
   Buffers buffers_for(int64_t n, bool train) const;
   size_t place(int64_t n, bool train, float* block, Buffers& at) const;
   void forward(const float* w, const float* x, int64_t n, const Buffers& at) const;
@@ -68,6 +74,18 @@ class FastNet {
                         float* grad) const;
   void backward_conv(size_t layer, const float* w, const float* x, int64_t n, const Buffers& at,
                      float* grad) const;
+  /// Between the last image [n, height, width, out] and what the linear layers see, both ways.
+  void flatten(int64_t n, const Buffers& at) const;
+  void unflatten(int64_t n, const Buffers& at) const;
+  /// The gradient of a convolution's pooled output, from image `image` on.
+  fast::Plane<const float> above(size_t layer, int64_t image, const Buffers& at) const;
+
+  // fast_hessian.cpp
+  void along_forward(const Curvature& pass) const;
+  void along_conv(size_t layer, const Curvature& pass) const;
+  void along_linears(const Curvature& pass, float* product) const;
+  void along_conv_back(size_t layer, const Curvature& pass, float* product) const;
+
   const float* conv_input(size_t layer, const float* x, const Buffers& at) const;
   bool reads_sample_directly() const;
 

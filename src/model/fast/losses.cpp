@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
 namespace tessera::fast {
 namespace {
@@ -51,6 +52,30 @@ double loss_and_grad(Loss loss, int64_t n, int64_t classes, const int64_t* y, fl
                                          : multi_label(n, classes, y[i], z);
   }
   return total / static_cast<double>(n);
+}
+
+void loss_grad_along(Loss loss, int64_t n, int64_t classes, const float* logits, float* change) {
+  std::vector<float> share(static_cast<size_t>(classes));
+  for (int64_t i = 0; i < n; ++i, logits += classes, change += classes) {
+    if (loss == Loss::kCrossEntropy) {  // (diag(p) − p pᵀ) change / n
+      const float top = *std::max_element(logits, logits + classes);
+      float sum = 0, mean = 0;
+      for (int64_t c = 0; c < classes; ++c) {
+        auto& p = share[static_cast<size_t>(c)];
+        p = std::exp(logits[c] - top);
+        sum += p, mean += p * change[c];
+      }
+      mean /= sum;
+      const float scale = 1.0f / (sum * static_cast<float>(n));
+      for (int64_t c = 0; c < classes; ++c)
+        change[c] = share[static_cast<size_t>(c)] * (change[c] - mean) * scale;
+    } else {  // σ (1 − σ) change / (n · classes)
+      for (int64_t c = 0; c < classes; ++c) {
+        const float tail = std::exp(-std::abs(logits[c]));
+        change[c] *= tail / ((1.0f + tail) * (1.0f + tail) * static_cast<float>(n * classes));
+      }
+    }
+  }
 }
 
 }  // namespace tessera::fast
