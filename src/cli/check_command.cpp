@@ -24,8 +24,13 @@ Result<Traffic> traffic_of(const Experiment& experiment, const Federation& feder
   train.epochs = 1;
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   const auto method = experiment.draft->build(train);
-  const Setup setup{model, static_cast<int64_t>(federation.clients.size()), experiment.run.rounds,
-                    experiment.federation.participation, derive(seed, Purpose::kInit)};
+  const Setup setup{model,
+                    static_cast<int64_t>(federation.clients.size()),
+                    experiment.run.rounds,
+                    experiment.federation.participation,
+                    derive(seed, Purpose::kInit),
+                    static_cast<int64_t>(federation.newcomers.size())};
+  TESSERA_RETURN_IF_ERROR(suits(*method, setup, federation));
   const ClientContext context{*method, experiment.method.name, setup, seed, train.loss_kind()};
   auto data = federation.clients.front();
   data.train.resize(std::min<size_t>(data.train.size(), 8));

@@ -221,9 +221,9 @@ Status FedHam::check(const Setup& setup) const {
 Status FedHam::check(const ClientData& data) const {
   if (theta_data == "val" && data.size(Part::kVal) == 0)
     return fail(Error::kInvalid,
-                "{}: theta_data = \"val\" needs validation data and client {} has none; raise "
+                "{}: theta_data = \"val\" needs validation data and there are none; raise "
                 "data.val or use theta_data = \"hold\"",
-                name(), data.name);
+                name());
   return ok();
 }
 

@@ -41,6 +41,14 @@ double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& opti
   return slow ? options.slowdown : 1.0;
 }
 
+Status suits(const AnyMethod& method, const Setup& setup, const Federation& federation) {
+  TESSERA_RETURN_IF_ERROR(method.check(setup));
+  for (const auto* group : {&federation.clients, &federation.newcomers})
+    for (const auto& data : *group)
+      TESSERA_RETURN_IF_ERROR(at_place(method.check(data), "client " + data.name));
+  return ok();
+}
+
 Driver::Driver(const DriverSetup& setup, Engine& engine)
     : setup_(setup), engine_(engine), server_(setup.method.init_server(setup.setup)) {}
 

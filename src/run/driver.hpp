@@ -54,6 +54,10 @@ bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate)
 /// How many times slower than the others a client computes.
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options);
 
+/// Whether a method can work with this model, these settings and every client's data; before
+/// anything of it is allocated.
+Status suits(const AnyMethod& method, const Setup& setup, const Federation& federation);
+
 class Driver {
  public:
   Driver(const DriverSetup& setup, Engine& engine);

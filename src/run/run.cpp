@@ -214,10 +214,7 @@ Status Runner::build() {
                     static_cast<int64_t>(federation_.newcomers.size())};
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
-  TESSERA_RETURN_IF_ERROR(method_->check(setup));
-  for (const auto* group : {&federation_.clients, &federation_.newcomers})
-    for (const auto& data : *group)
-      TESSERA_RETURN_IF_ERROR(at_place(method_->check(data), "client " + data.name));
+  TESSERA_RETURN_IF_ERROR(suits(*method_, setup, federation_));
   const bool pool = experiment_.method.pooled;
   const auto cohort = cohort_of(seed, 1, setup.clients, setup.participation).size();
   if (!pool && experiment_.federation.min_replies > static_cast<int64_t>(cohort))

@@ -160,5 +160,29 @@ TEST_F(Run, AClosedStandardOutputIsAnError) {
   EXPECT_TRUE(exists("a/summary.json"));
 }
 
+TEST_F(Run, MethodsThatDoNotFitSaySoBeforeAnythingIsDone) {
+  const std::vector<std::tuple<std::string, std::vector<std::string>, std::string>> cases{
+      {"pfedht", {}, "vit-s"},
+      {"fed_t_a", {}, "lenet"},
+      {"fedham", {"method.k=9"}, "k = 9 is more than the 4 clients"},
+      {"fedacs", {"method.p=1.5"}, "method.p"},
+      {"fedmetaper-maml", {"data.newcomers=1"}, "method.head_bank"},
+      {"pfedhn", {"method.hidden=100000"}, "GB"},
+  };
+  for (const auto& [method, sets, expected] : cases) {
+    experiment(method);
+    for (const std::string command : {"check", "run"}) {
+      std::vector<std::string> words{command, path("e.toml")};
+      for (const auto& set : sets) words.insert(words.end(), {"--set", set});
+      if (command == "run") words.insert(words.end(), {"--out", path("x"), "--quiet"});
+      const auto done = tessera(words);
+      EXPECT_EQ(done.code, 2) << method << ": " << done.err;
+      EXPECT_EQ(error_lines(done), 1) << done.err;
+      EXPECT_THAT(done.err, HasSubstr(expected)) << method;
+      EXPECT_FALSE(exists("x/history.sqlite"));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera::testing
