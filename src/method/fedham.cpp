@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kHeld = 0.15;          // of the training data, for Theta
 constexpr int64_t kNewcomerEpochs = 5;  // of Theta, which starts from nothing
-constexpr uint64_t kGuestKey = ~uint64_t{0};
+constexpr ClientId kNobody = -1;        // in keys that are no client's
 
 /// Whether a series of losses no longer falls: the best of the last W is not below the best before
 /// them by more than eps of it (methods.md §5.3.6).
@@ -65,7 +65,7 @@ FedHam::Server FedHam::init_server(const Setup& setup) const {
           at::empty({rows, 0}, at::kDouble),
           at::full({setup.clients}, p == 0, at::kBool),
           0,
-          static_cast<int64_t>(derive(setup.key, Purpose::kClient))};
+          static_cast<int64_t>(derive(setup.key, Purpose::kClient, kNobody))};
 }
 
 FedHam::Client FedHam::init_client(const Setup& setup, ClientId id) const {
@@ -111,17 +111,18 @@ FedHam::Down FedHam::broadcast(const Server& server, const Guest& guest) const {
   for (const auto& held : server.models)
     apart.push_back(std::pow(norm64(guest.own->w - held.w.w), 2));
   auto places = peers_near(server.near, rule(clients), at::tensor(apart, at::kDouble));
-  Rng(derive(static_cast<uint64_t>(server.secret), kGuestKey)).shuffle(std::span(places));
+  Rng(derive(static_cast<uint64_t>(server.secret), kNobody)).shuffle(std::span(places));
   return mixture_of(server, std::move(places));
 }
 
-HamTrained FedHam::work(const Client& me, const Down& down, const Local& local) const {
+HamTrained FedHam::work(const Client& me, const Down& down, const Local& local,
+                        int64_t warm_up_epochs) const {
   const auto [base, held] =
       theta_data == "hold" ? held_out(local.data, kHeld) : std::pair(local.data, local.data);
   const Local here{local.model, base, local.round, local.key, local.newcomer};
   const Local theta_here{local.model, held, local.round, local.key, local.newcomer};
   if (!down.mixes)
-    return {local_sgd(*down.g, here, train, {.epochs = local.newcomer ? 1 : 0}), me.theta, {}};
+    return {local_sgd(*down.g, here, train, {.epochs = warm_up_epochs}), me.theta, {}};
   HamTraining ham{.shape = shape(local.model), .theta_lr = theta_lr, .strict = strict};
   ham.theta_epochs = local.newcomer          ? kNewcomerEpochs
                      : theta_epochs > 0      ? theta_epochs
@@ -136,7 +137,8 @@ HamTrained FedHam::work(const Client& me, const Down& down, const Local& local) 
 
 Step<FedHam::Client, FedHam::Up> FedHam::local_update(const Client& me, const Down& down,
                                                       const Local& local) const {
-  const auto done = work(me, down, local);
+  // A newcomer introduces itself after one epoch.
+  const auto done = work(me, down, local, local.newcomer ? 1 : train.epochs);
   return {{done.trained.weights, true, done.theta},
           {upload_of(done.trained, local), done.trained.loss},
           done.trained.loss};
@@ -192,7 +194,7 @@ Personal FedHam::personalize(const Client& me, const Down& down, const Local& lo
                              View view) const {
   if (view == View::kPre)
     return plain(local.model, (down.mixes && me.trained) || !down.g ? me.own : *down.g);
-  const auto done = work(me, down, local);
+  const auto done = work(me, down, local, train.epochs);
   auto out = plain(local.model, done.trained.weights);
   if (down.mixes) out.notes = {{"a", done.scores.a}, {"b", done.scores.b}};
   return out;

@@ -144,7 +144,8 @@ struct FedHam {
   std::string name() const;
   PeerRule rule(int64_t clients) const;
   HamShape shape(const Model& model) const;
-  HamTrained work(const Client& me, const Down& down, const Local& local) const;
+  HamTrained work(const Client& me, const Down& down, const Local& local,
+                  int64_t warm_up_epochs) const;
   void end_warm_up(Server& server, std::span<const Received<Up>> uploads) const;
   std::vector<int64_t> sent_to(const Server& server, ClientId id) const;
   Down mixture_of(const Server& server, std::vector<int64_t> places) const;
