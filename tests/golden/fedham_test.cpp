@@ -381,10 +381,9 @@ TEST(FedHam, ChecksSayWhatToChange) {
             "aml1: clusters of at least min_cluster = 9 need 9 clients and there are 8; lower "
             "min_cluster");
   ClientData bare;
-  bare.name = "7";
   method.theta_data = "val";
   EXPECT_EQ(message(method.check(bare)),
-            "fedham: theta_data = \"val\" needs validation data and client 7 has none; raise "
+            "fedham: theta_data = \"val\" needs validation data and there are none; raise "
             "data.val or use theta_data = \"hold\"");
 }
 
