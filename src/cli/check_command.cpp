@@ -92,7 +92,7 @@ Status check_command(const ExperimentArgs& args) {
   line("test", range_of(federation.clients, Part::kTest));
   line("partition", federation.digest);
   line("model", fmt::format("{}, {} parameters", experiment.model.name, model->layout().numel()));
-  line("traffic", fmt::format("{} down and {} up in a round, {} in {} rounds",
+  line("traffic", fmt::format("{} down and {} up in the first round, {} in {} such rounds",
                               human_bytes(static_cast<double>(traffic.down * cohort)),
                               human_bytes(static_cast<double>(traffic.up * cohort)),
                               human_bytes(static_cast<double>((traffic.down + traffic.up) * cohort *
