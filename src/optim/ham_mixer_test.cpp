@@ -185,7 +185,9 @@ TEST(HamMixer, WeightsSumToOneAndAbsentSlotsGetNone) {
         const auto mixer = scene.mixer(shape);
         const auto scores = mixer.scores(scene.theta(shape));
         EXPECT_TRUE(one(scores.b));
-        if (scores.a.size(1) > 0) EXPECT_TRUE(one(scores.a));
+        if (scores.a.size(1) > 0) {
+          EXPECT_TRUE(one(scores.a));
+        }
         const bool attends = others > 0 && layers != HamLayers::kSecond;
         EXPECT_EQ(scores.b.select(1, 1).max().item<double>() > 0, attends);
         EXPECT_EQ(scores.b.select(1, 2).max().item<double>() > 0, layers != HamLayers::kFirst);
@@ -270,9 +272,9 @@ TEST(HamMixer, RunningStatisticsAreMixedAndVariancesStayPositive) {
       const auto& slice = model.buffers().slices()[i];
       int64_t group = 0;
       while (by_block && blocks[static_cast<size_t>(group)].name != slice.block()) ++group;
-      if (slice.name.ends_with("running_var"))
+      if (slice.name.ends_with("running_var")) {
         EXPECT_TRUE(views[i].equal(at::full_like(views[i], 1e-5))) << slice.name;
-      else
+      } else
         EXPECT_TRUE(views[i].allclose(expected[group].expand_as(views[i]), 1e-4)) << slice.name;
     }
     EXPECT_TRUE(own.b.equal(at::full_like(own.b, 4)));
