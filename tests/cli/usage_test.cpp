@@ -104,7 +104,7 @@ TEST_F(Input, CheckSaysWhatWouldRunAndWritesNothing) {
   EXPECT_THAT(done.out, HasSubstr("4, 4 in a round"));
   // 6·100 + 100 + 100·3 + 3 parameters, 4 bytes each, 4 clients, each way.
   EXPECT_THAT(done.out, HasSubstr("1003 parameters"));
-  EXPECT_THAT(done.out, HasSubstr("16.0 kB down and 16.0 kB up in a round"));
+  EXPECT_THAT(done.out, HasSubstr("16.0 kB down and 16.0 kB up in the first round"));
   EXPECT_FALSE(exists("runs"));
 }
 
