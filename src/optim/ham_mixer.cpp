@@ -14,7 +14,6 @@ namespace tessera {
 namespace {
 
 constexpr double kTiny = 1e-12;
-constexpr double kLeastVariance = 1e-5;  // a mixture of running variances must stay one
 
 std::vector<Block> groups_of(const Layout& layout, const HamShape& shape) {
   if (shape.by_block) return layout.blocks();
@@ -155,10 +154,9 @@ Weights HamMixer::mix(const HamScores& scores) const {
                                  [&](const Block& b) { return b.name == slices[i].block(); });
     const auto group = shape_.by_block ? at - parts_.begin() : 0;
     const int64_t begin = model_.buffers().offset(i), size = slices[i].numel();
-    auto to = out.b.narrow(0, begin, size);
-    to.addmv_(apart_buffers_.narrow(1, begin, size).t(), c[group]);
-    if (slices[i].name.ends_with("running_var")) to.clamp_min_(kLeastVariance);
+    out.b.narrow(0, begin, size).addmv_(apart_buffers_.narrow(1, begin, size).t(), c[group]);
   }
+  if (!slices.empty()) out.b = at::maximum(out.b, least_buffers(model_));
   return out;
 }
 
