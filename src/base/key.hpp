@@ -23,6 +23,7 @@ enum class Purpose : uint64_t {
   kBuild = 6,      // built datasets (V-MNIST, MNIST-M)
   kClient = 7,     // a client's initial state
   kStraggler = 8,  // which clients are slow
+  kCommons = 9,    // the server's work on public data
 };
 
 /// SplitMix64's output function: a bijection that scatters neighbouring inputs.

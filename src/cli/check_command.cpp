@@ -29,7 +29,8 @@ Result<Traffic> traffic_of(const Experiment& experiment, const Federation& feder
                     experiment.run.rounds,
                     experiment.federation.participation,
                     derive(seed, Purpose::kInit),
-                    static_cast<int64_t>(federation.newcomers.size())};
+                    static_cast<int64_t>(federation.newcomers.size()),
+                    federation.commons.train_size()};
   TESSERA_RETURN_IF_ERROR(suits(*method, setup, federation));
   const ClientContext context{*method, experiment.method.name, setup, seed, train.loss_kind()};
   auto data = federation.clients.front();

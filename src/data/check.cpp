@@ -103,7 +103,7 @@ std::string unknown(const char* key, const std::string& name, const Table& table
 // Keys that were changed though neither the set nor the partition looks at them.
 void check_unused(const DataOptions& options, const SetInfo& set, const PartitionInfo& partition,
                   std::vector<std::string>& problems) {
-  static const Keys kCommon{"set", "partition", "data_dir", "clients", "samples"};
+  static const Keys kCommon{"set", "partition", "data_dir", "clients", "samples", "public"};
   const auto has = [](const Keys& keys, const std::string& key) {
     return std::find(keys.begin(), keys.end(), key) != keys.end();
   };

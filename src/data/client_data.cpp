@@ -22,6 +22,7 @@ const std::vector<int64_t>& ClientData::rows(Part part) const {
 }
 
 Examples ClientData::take(Part part, std::span<const int64_t> positions) const {
+  if (log) log->emplace_back(part, std::vector<int64_t>(positions.begin(), positions.end()));
   const auto& from = rows(part);
   const auto n = static_cast<int64_t>(positions.size());
   auto shape = pool->x.sizes().vec();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -30,6 +31,9 @@ struct Examples {
 /// empty elsewhere, where adaptation uses kTrain.
 enum class Part { kTrain, kVal, kTest, kSupport };
 
+/// The batches that were taken, in order: positions in a part. For `debug.dump`.
+using BatchLog = std::vector<std::pair<Part, std::vector<int64_t>>>;
+
 /// Training rows stand in random order, so the first k of them are a random subset (with partition
 /// mper2 one with the client's class shares). A newcomer of mper2 trains on its support rows.
 class ClientData {
@@ -37,6 +41,7 @@ class ClientData {
   std::string name;  // "7", or the station's or file's name
   std::shared_ptr<const Pool> pool;
   std::vector<int64_t> train, val, test, support;  // rows of the pool
+  std::shared_ptr<BatchLog> log = nullptr;         // where take() notes its batches; usually none
 
   const std::vector<int64_t>& rows(Part part) const;
   int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }

@@ -1,8 +1,11 @@
 #include "data/federation.hpp"
 
+#include <ATen/ATen.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 
 #include "base/key.hpp"
 #include "base/text.hpp"
@@ -134,13 +137,51 @@ Result<Federation> load_image_federation(const DataOptions& options, uint64_t ke
   return out;
 }
 
-Result<Federation> load_federation(const DataOptions& options, uint64_t key) {
-  if (const auto problems = check_data(options); !problems.empty())
-    return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
+namespace {
+
+Result<Federation> load_any(const DataOptions& options, uint64_t key) {
   if (options.set == "vmnist") return load_vmnist(options, key);
   if (options.set == "npz") return load_npz(options, key);
   if (options.set.starts_with("air-")) return load_air(options, key);
   return load_image_federation(options, key);
+}
+
+}  // namespace
+
+Status give_to_server(Federation& federation, double share) {
+  std::vector<Tensor> x, y;
+  Digest digest;
+  digest.add("tessera commons 1\n" + federation.digest);
+  for (auto& client : federation.clients) {
+    const int64_t n = client.train_size();
+    const auto kept = n - static_cast<int64_t>(share * static_cast<double>(n) + 1e-9);
+    const auto given = client.range(Part::kTrain, kept, n);  // rows stand in random order
+    x.push_back(given.x), y.push_back(given.y);
+    client.train.resize(static_cast<size_t>(kept));
+    digest.add(fmt::format("\n{}", n - kept));
+  }
+  auto pool = std::make_shared<Pool>(Pool{at::cat(x), at::cat(y), federation.classes});
+  const int64_t all = pool->y.size(0);
+  if (all == 0)
+    return fail(Error::kInvalid,
+                "[data] public = {}: no client has {} training samples to give one", share,
+                static_cast<int64_t>(std::ceil(1 / share)));
+  federation.commons.name = "public";
+  federation.commons.pool = std::move(pool);
+  federation.commons.train.resize(static_cast<size_t>(all));
+  std::iota(federation.commons.train.begin(), federation.commons.train.end(), 0);
+  federation.digest = digest.hex();
+  federation.notes.push_back(
+      fmt::format("{} training samples of the clients are public: the server has them", all));
+  return ok();
+}
+
+Result<Federation> load_federation(const DataOptions& options, uint64_t key) {
+  if (const auto problems = check_data(options); !problems.empty())
+    return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
+  TESSERA_ASSIGN(auto federation, load_any(options, key));
+  if (options.commons > 0) TESSERA_RETURN_IF_ERROR(give_to_server(federation, options.commons));
+  return federation;
 }
 
 }  // namespace tessera

@@ -19,9 +19,14 @@ struct Federation {
   bool multi_label_loss = false;         // the set's own loss is MultiLabelSoftMargin
   std::vector<ClientData> clients;       // id = index
   std::vector<ClientData> newcomers;     // id = clients.size() + index
+  ClientData commons;                    // the server's public samples (train rows); may be none
   std::string digest;                    // SHA-256 (hex) of who holds which samples
   std::vector<std::string> notes;        // facts worth printing: files used, counts
 };
+
+/// Moves the last `share` of every client's training rows, which stand in random order, to the
+/// commons; newcomers keep theirs. An error if that is nobody's.
+Status give_to_server(Federation& federation, double share);
 
 /// Pure function of (files, options, key). Errors name the file or option and say what to do.
 Result<Federation> load_federation(const DataOptions& options, uint64_t key);

@@ -153,6 +153,44 @@ TEST(Federation, GathersTheRightSamples) {
   EXPECT_EQ(client.take(Part::kTrain, {}).size(), 0);
 }
 
+// Two clients with pools of their own, of 10 and 25 samples; the value of a sample tells whose it
+// is.
+Federation two_pools() {
+  Federation out{.classes = 2, .digest = "d"};
+  for (const int64_t n : {10, 25}) {
+    ClientData client;
+    client.pool = std::make_shared<const Pool>(
+        Pool{at::arange(n, at::kFloat).view({n, 1}) + 100 * n, at::ones({n}, at::kLong), 2});
+    for (int64_t i = 0; i < n; ++i) client.train.push_back(n - 1 - i);
+    out.clients.push_back(client);
+  }
+  return out;
+}
+
+TEST(Commons, AreTheLastRowsOfEveryClientAndLeaveIt) {
+  auto fed = two_pools();
+  ASSERT_TRUE(give_to_server(fed, 0.1).ok());  // 1 of 10, 2 of 25
+  const auto given = fed.commons.range(Part::kTrain, 0, fed.commons.train_size());
+  EXPECT_TRUE(given.x.flatten().equal(at::tensor({1000.F, 2501.F, 2500.F})));
+  EXPECT_EQ(fed.clients[0].train, (std::vector<int64_t>{9, 8, 7, 6, 5, 4, 3, 2, 1}));
+  EXPECT_EQ(fed.clients[1].train_size(), 23);
+  EXPECT_NE(fed.digest, "d");
+}
+
+TEST(Commons, AnErrorIfNobodyHasEnoughToGive) {
+  auto fed = two_pools();
+  const auto status = give_to_server(fed, 0.01);
+  EXPECT_THAT(message(status), HasSubstr("public = 0.01: no client has 100 training samples"));
+}
+
+TEST(ClientData, TheLogHoldsWhatWasTakenInOrder) {
+  auto client = two_pools().clients[0];
+  client.log = std::make_shared<BatchLog>();
+  client.take(Part::kTrain, std::vector<int64_t>{4, 2});
+  client.range(Part::kTrain, 1, 3);
+  EXPECT_EQ(*client.log, (BatchLog{{Part::kTrain, {4, 2}}, {Part::kTrain, {1, 2}}}));
+}
+
 TEST(CheckData, AcceptsDefaultsAndEveryPartitionOfMnist) {
   EXPECT_THAT(check_data(DataOptions{}), IsEmpty());
   for (const auto& partition : partition_names()) {

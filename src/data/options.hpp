@@ -20,6 +20,7 @@ struct DataOptions {
   int64_t test_samples = 0;
   int64_t samples = 0;  // training samples kept per client; 0: all (partition few: 50)
   double val = 0.1;     // fraction of a client's training samples that becomes its validation split
+  double commons = 0;   // fraction of a client's training samples that is given to the server
 
   double alpha = 0.5;            // dirichlet, few
   int64_t classes = 2;           // pathological, quantity
@@ -54,6 +55,8 @@ struct DataOptions {
       o.samples);
     f(between("val", 0.0, 0.9, "fraction of a client's training samples set aside to validate on"),
       o.val);
+    f(between("public", 0.0, 0.9, "fraction of a client's training samples given to the server"),
+      o.commons);
     f(above("alpha", 0.0, "dirichlet, few: evenness of shares; small is skewed"), o.alpha);
     f(at_least("classes", 1, "pathological, quantity: classes per client"), o.classes);
     f(one_of("share", {"client", "class"}, "mper2: one size factor per client or per class"),

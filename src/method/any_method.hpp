@@ -23,6 +23,8 @@ class AnyMethod {
   virtual TensorDict init_client(const Setup&, ClientId) const = 0;
   /// The state to serve these clients from (concept Convenes); without it, as it is.
   virtual TensorDict convene(const TensorDict& server, std::span<const ClientId>) const = 0;
+  /// The server's own work on public data (concept Attends); without it, as it is.
+  virtual TensorDict attend(TensorDict server, const Local& commons) const = 0;
   virtual TensorDict broadcast(const TensorDict& server, ClientId) const = 0;
   virtual TensorDict broadcast_eval(const TensorDict& server, ClientId) const = 0;
   virtual Step<TensorDict, TensorDict> local_update(const TensorDict& client,
@@ -66,6 +68,12 @@ class Erased final : public AnyMethod {
   TensorDict convene(const TensorDict& server, std::span<const ClientId> clients) const override {
     if constexpr (Convenes<M>)
       return pack(method_.convene(unpack<Server>(server), clients));
+    else
+      return server;
+  }
+  TensorDict attend(TensorDict server, const Local& commons) const override {
+    if constexpr (Attends<M>)
+      return pack(method_.attend(unpack<Server>(std::move(server)), commons));
     else
       return server;
   }

@@ -33,6 +33,7 @@ struct Setup {
   double participation;   // share of clients per round
   uint64_t key;           // of the common initial model: the same for server and clients
   int64_t newcomers = 0;  // held out from training
+  int64_t commons = 0;    // public samples that the server has
 };
 
 /// kPre: the model as held before the local training of the coming round; kPost: after it.
@@ -110,6 +111,13 @@ template <class M>
 concept Convenes = requires(const M m, const typename M::Server& server,
                             std::span<const ClientId> clients) {
   { m.convene(server, clients) } -> std::same_as<typename M::Server>;
+};
+
+/// Optional: what the server does with public data, the training rows of `commons`: once before the
+/// first round (commons.round = 0), then after every aggregation (that round). Never without any.
+template <class M>
+concept Attends = requires(const M m, typename M::Server server, const Local& commons) {
+  { m.attend(std::move(server), commons) } -> std::same_as<typename M::Server>;
 };
 
 /// Optional: what an evaluation downloads, where that is more than training needs.

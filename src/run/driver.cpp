@@ -50,7 +50,16 @@ Status suits(const AnyMethod& method, const Setup& setup, const Federation& fede
 }
 
 Driver::Driver(const DriverSetup& setup, Engine& engine)
-    : setup_(setup), engine_(engine), server_(setup.method.init_server(setup.setup)) {}
+    : setup_(setup), engine_(engine), server_(setup.method.init_server(setup.setup)) {
+  attend(0);
+}
+
+void Driver::attend(int64_t round) {
+  if (setup_.commons == nullptr || setup_.commons->train_size() == 0) return;
+  const Local local{setup_.setup.model, *setup_.commons, round,
+                    derive(setup_.seed, Purpose::kCommons, round)};
+  server_ = setup_.method.attend(std::move(server_), local);
+}
 
 std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const {
   const auto& options = setup_.options;
@@ -143,6 +152,7 @@ Result<RoundReport> Driver::play(int64_t round) {
   if (static_cast<int64_t>(sorted.accepted.size()) >= setup_.options.min_replies) {
     try {
       server_ = setup_.method.aggregate(std::move(server_), std::move(sorted.uploads));
+      attend(round);
     } catch (const std::exception& error) {
       return fail(Error::kInternal, "method {}, round {}, server: {}", setup_.info.name, round,
                   error.what());

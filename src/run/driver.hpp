@@ -43,7 +43,8 @@ struct DriverSetup {
   uint64_t seed;
   FederationOptions options;
   int64_t newcomers;
-  int threads;  // for the server's own checks
+  int threads;                          // for the server's own checks
+  const ClientData* commons = nullptr;  // public data of the server, if there are any
 };
 
 /// The clients that take part in a round, ascending; a pure function of its arguments.
@@ -72,6 +73,8 @@ class Driver {
   void restore(TensorDict server) { server_ = std::move(server); }
 
  private:
+  /// The server's turn with public data, after `round`.
+  void attend(int64_t round);
   struct Sorted {
     std::vector<Received<TensorDict>> uploads;
     std::vector<ClientId> accepted;

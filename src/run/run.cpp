@@ -211,7 +211,8 @@ Status Runner::build() {
                     experiment_.run.rounds,
                     experiment_.federation.participation,
                     derive(seed, Purpose::kInit),
-                    static_cast<int64_t>(federation_.newcomers.size())};
+                    static_cast<int64_t>(federation_.newcomers.size()),
+                    federation_.commons.train_size()};
   context_.emplace(
       ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
   TESSERA_RETURN_IF_ERROR(suits(*method_, setup, federation_));
@@ -244,7 +245,8 @@ Status Runner::build() {
                                              }});
   driver_ = std::make_unique<Driver>(
       DriverSetup{*method_, experiment_.method, setup, seed, experiment_.federation,
-                  static_cast<int64_t>(federation_.newcomers.size()), request_.threads},
+                  static_cast<int64_t>(federation_.newcomers.size()), request_.threads,
+                  &federation_.commons},
       *engine_);
   return ok();
 }

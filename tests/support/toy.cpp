@@ -65,8 +65,10 @@ Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples, b
     data.pool = pool;
     for (int64_t i = c * samples; i < (c + 1) * samples; ++i)
       (i % 5 == 0 ? data.test : i % 5 == 1 ? data.val : data.train).push_back(i);
+    out.commons.train.insert(out.commons.train.end(), data.val.begin(), data.val.end());
     (c < clients ? out.clients : out.newcomers).push_back(std::move(data));
   }
+  out.commons.pool = pool;
   return out;
 }
 
@@ -97,10 +99,10 @@ Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& op
   auto draft = info.draft();
   set_options(*draft, options);
   method = draft->build(options.train);
-  setup = std::make_unique<Setup>(Setup{*model, static_cast<int64_t>(federation.clients.size()),
-                                        options.rounds, options.federation.participation,
-                                        derive(options.seed, Purpose::kInit),
-                                        static_cast<int64_t>(federation.newcomers.size())});
+  setup = std::make_unique<Setup>(
+      Setup{*model, static_cast<int64_t>(federation.clients.size()), options.rounds,
+            options.federation.participation, derive(options.seed, Purpose::kInit),
+            static_cast<int64_t>(federation.newcomers.size()), federation.commons.train_size()});
   context = std::make_unique<ClientContext>(
       ClientContext{*method, info.name, *setup, options.seed, Loss::kCrossEntropy});
   if (info.pooled) everybody = pooled(federation.clients);
@@ -113,10 +115,11 @@ Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& op
   engine = std::make_unique<LocalEngine>(
       std::move(clients),
       LocalEngineOptions{.threads = options.threads, .through_wire = options.through_wire});
-  driver = std::make_unique<Driver>(
-      DriverSetup{*method, info, *setup, options.seed, options.federation,
-                  static_cast<int64_t>(federation.newcomers.size()), options.threads},
-      *engine);
+  driver =
+      std::make_unique<Driver>(DriverSetup{*method, info, *setup, options.seed, options.federation,
+                                           static_cast<int64_t>(federation.newcomers.size()),
+                                           options.threads, &federation.commons},
+                               *engine);
 }
 
 std::vector<RoundReport> Toy::play(int64_t first, int64_t last) {
@@ -137,7 +140,7 @@ EvalReport Toy::evaluate(int64_t round) {
 }
 
 Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
-  for (const char* name : {"mlp100", "lenet", "vit-s28"}) {
+  for (const char* name : {"mlp100", "lenet", "vit-s28", "lenet16-bn"}) {
     const bool images = name != std::string("mlp100");
     auto data = toy_federation(clients, newcomers, 60, images);
     auto model = make_model(name, {data.sample_shape, kClasses});
@@ -149,7 +152,8 @@ Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
                       options.rounds,
                       options.federation.participation,
                       derive(options.seed, Purpose::kInit),
-                      newcomers};
+                      newcomers,
+                      data.commons.train_size()};
     if (draft->build(options.train)->check(setup).ok())
       return Toy(std::move(data), *std::move(model), options);
   }

@@ -13,6 +13,7 @@ namespace tessera::test {
 
 /// Client i draws its samples around class centres that lean its own way: personal models win.
 /// As vectors of 6 features, or as 28×28 images in which each feature fills one of 6 fields.
+/// The commons are everybody's validation rows.
 Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples, bool images = false);
 
 /// Two logits (w0 x, w1 x) on one input; gradients fit on a napkin. w0 is body, w1 is head.
@@ -62,7 +63,8 @@ struct Toy {
   EvalReport evaluate(int64_t round);
 };
 
-/// The toy federation on mlp100, or on lenet or vit-s28 if the method's check refuses the former.
+/// The toy federation on mlp100, or on the first of lenet, vit-s28 and lenet16-bn that the method's
+/// check does not refuse.
 Toy make_toy(const ToyOptions& options, int64_t clients = 4, int64_t newcomers = 1);
 
 /// Bits of everything a run has produced: server state and client states.
