@@ -69,7 +69,8 @@ void add_compare(Cli& cli, CompareArgs& args) {
   add_running(*sub, args.run);
   sub->add_option("--methods", args.methods,
                   "methods, separated by commas (see `tessera methods`); fedacs:p=0.9:train.lr=0.1 "
-                  "is a method with its own settings")
+                  "is a method with its own settings, and 'ditto:train.lr=0.1|0.2' takes the value "
+                  "with the best validation accuracy on the first seed")
       ->type_name("A,B,C")
       ->required();
   sub->add_option("--seeds", args.seeds,

@@ -36,7 +36,7 @@ Status run_command(const RunArgs& args);
 
 struct CompareArgs {
   RunArgs run;
-  std::string methods;  // "fedavg,fedper:head=mean:train.lr=0.1"
+  std::string methods;  // "fedavg,fedper:head=mean:train.lr=0.1|0.2"
   std::string seeds;    // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
 };
 /// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.

@@ -96,6 +96,11 @@ Result<Cell> make_cell(const json& summary, const RunHistory& history, const std
   cell.seed = static_cast<int64_t>(seed);
   cell.label = view.empty() ? history.meta.method : history.meta.method + " (" + view + ")";
   cell.partition = history.meta.partition_digest;
+  cell.validation = std::nan("");
+  for (const auto& row : history.evals)  // by round: the last one counts
+    if (row.who == "clients" && row.part == "val" &&
+        row.view == (view.empty() ? history.meta.headline : view))
+      cell.validation = row.mean;
   // The summary is of the last evaluation, so the clients are too.
   const int64_t last = history.evals.empty() ? 0 : history.evals.back().round;
   cell.clients = client_accuracy(history, last, view.empty() ? history.meta.headline : view);

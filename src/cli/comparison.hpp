@@ -26,6 +26,7 @@ struct Cell {
   int64_t seed = 0;
   double accuracy = 0, over_clients = 0;  // mean and standard deviation over clients
   double pre = 0, post = 0, worst10 = 0;
+  double validation = 0;  // accuracy on the validation split; NaN without one
   double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
   std::string partition;        // digest: clients are paired only within one partition
   std::vector<double> clients;  // test accuracy of each, by id

@@ -109,12 +109,21 @@ TEST(MakeCell, ReadsSummaryAndHistory) {
   EXPECT_EQ(pre->seed, 4);
   EXPECT_EQ(pre->clients, (std::vector<double>{0.5, 0.6}));
   EXPECT_EQ(pre->sim_seconds, 3.5);
+  EXPECT_TRUE(std::isnan(pre->validation));  // there is no validation split
   const auto post = make_cell(summary(), history, "post");
   ASSERT_TRUE(post.ok());
   EXPECT_EQ(post->label, "fedavg (post)");
   EXPECT_EQ(post->accuracy, 0.9);
   EXPECT_EQ(post->worst10, 0.5);
   EXPECT_EQ(post->clients, (std::vector<double>{0.8, 0.8}));
+  history.evals.push_back(
+      {.round = 5, .who = "clients", .view = "pre", .part = "val", .mean = 0.2});
+  history.evals.push_back(
+      {.round = 9, .who = "clients", .view = "pre", .part = "val", .mean = 0.3});
+  history.evals.push_back(
+      {.round = 9, .who = "clients", .view = "post", .part = "val", .mean = 0.4});
+  EXPECT_EQ(make_cell(summary(), history, "")->validation, 0.3);
+  EXPECT_EQ(make_cell(summary(), history, "post")->validation, 0.4);
   auto broken = summary();
   broken["accuracy"]["mean"] = nullptr;
   EXPECT_THAT(message(make_cell(broken, history, "").status()), HasSubstr("'accuracy/mean'"));

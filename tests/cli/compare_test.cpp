@@ -105,6 +105,19 @@ TEST_F(Compare, AMethodMayStandThereWithSeveralSettings) {
   EXPECT_TRUE(all.contains("fedprox mu=1 train.lr=0.02"));
 }
 
+TEST_F(Compare, ASettingIsChosenOnTheValidationSplitOfTheFirstSeed) {
+  // A rate of 0 learns nothing, so that the choice is known; the worse candidate runs once only.
+  const auto done = tessera({"compare", path("e.toml"), "--methods", "fedper:train.lr=1e-9|0.1",
+                             "--seeds", "2", "--out", path("c"), "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto all = accuracies("c");
+  EXPECT_EQ(all.size(), 1u) << all;
+  EXPECT_TRUE(all.contains("fedper train.lr=0.1")) << all;
+  EXPECT_TRUE(exists("c/fedper-train.lr=1e-9-s1/summary.json"));
+  EXPECT_FALSE(exists("c/fedper-train.lr=1e-9-s2"));
+  EXPECT_TRUE(exists("c/fedper-train.lr=0.1-s2/summary.json"));
+}
+
 TEST_F(Compare, WrongWords) {
   const auto expect_wrong = [&](const std::vector<std::string>& more, const std::string& text) {
     std::vector<std::string> all{"compare", path("e.toml"), "--out", path("c")};
