@@ -124,8 +124,19 @@ bool is_picture(const Matrix& matrix) {
   return matrix.rows.size() * matrix.columns.size() > matrix.tooltips;
 }
 
+// The two ends of a scale in words that differ: similarities may all lie between 0.9998 and 1.
+std::pair<std::string, std::string> ends_text(Quantity quantity, const HeatRange& range) {
+  const double most = std::max(std::abs(range.low), std::abs(range.high));
+  const double length = range.high - range.low;
+  if (!(length > 0) || length > 0.01 * most)
+    return {value_text(quantity, range.low), value_text(quantity, range.high)};
+  const int digits = 1 + static_cast<int>(std::ceil(std::log10(most / length)));
+  return {fmt::format("{:.{}g}", range.low, digits), fmt::format("{:.{}g}", range.high, digits)};
+}
+
 void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& range) {
-  const double right = matrix.width - 4 - text_width(value_text(matrix.quantity, range.high)) - 8;
+  const auto [low, high] = ends_text(matrix.quantity, range);
+  const double right = matrix.width - 4 - text_width(high) - 8;
   constexpr int kSteps = 24;
   const auto fill =
       is_picture(matrix) ? fmt::format("fill:rgb({});", fmt::join(kPicture, ",")) : std::string();
@@ -134,8 +145,8 @@ void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& rang
     canvas.rect({x, 2, x + 8.2, 14}, "cell",
                 fill + strength(std::pow(i / (kSteps - 1.0), range.power)));
   }
-  canvas.text(right - 200, 12, Anchor::kEnd, value_text(matrix.quantity, range.low), "soft");
-  canvas.text(right + 8, 12, Anchor::kStart, value_text(matrix.quantity, range.high), "soft");
+  canvas.text(right - 200, 12, Anchor::kEnd, low, "soft");
+  canvas.text(right + 8, 12, Anchor::kStart, high, "soft");
 }
 
 // Inside a cell only digits fit; the scale and the tooltip carry the unit.

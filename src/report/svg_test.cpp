@@ -200,6 +200,15 @@ TEST(HeatMap, StrengthRunsFromLowToHigh) {
   EXPECT_EQ(count_of(text, "<title>"), 3u);
 }
 
+TEST(HeatMap, TheEndsOfANarrowScaleDiffer) {
+  Matrix matrix;
+  matrix.rows = {"r"}, matrix.columns = {"a", "b"};
+  matrix.values = {{0.99984, 1}};
+  const auto text = heat_map(matrix, {.low = 0.99984, .high = 1});
+  EXPECT_THAT(text, HasSubstr(">0.99984<"));
+  EXPECT_THAT(text, HasSubstr(">1<"));
+}
+
 TEST(Charts, EmptyInputsSaySo) {
   for (const auto& text : {line_chart({}), dumbbell_chart({}), strip_chart({}), stacked_bars({}),
                            bubble_matrix({}), heat_map({})}) {
