@@ -30,6 +30,7 @@ MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
+MethodInfo pfedgp();
 
 const std::vector<MethodInfo>& methods() {
   // clang-format off
@@ -59,6 +60,7 @@ const std::vector<MethodInfo>& methods() {
       pfedhn(),
       pfedht(),
       pfedht_nohn(),
+      pfedgp(),
   };
   // clang-format on
   return table;
