@@ -30,6 +30,8 @@ MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
+MethodInfo pfedla();
+MethodInfo heurpfedla();
 MethodInfo pfedgp();
 
 const std::vector<MethodInfo>& methods() {
@@ -60,6 +62,8 @@ const std::vector<MethodInfo>& methods() {
       pfedhn(),
       pfedht(),
       pfedht_nohn(),
+      pfedla(),
+      heurpfedla(),
       pfedgp(),
   };
   // clang-format on

@@ -211,6 +211,8 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"ftl", {d, d}},
       {"fed_t", {d, d}},
       {"fed_t_a", {d, d}},
+      {"pfedla", {d, d}},
+      {"heurpfedla", {d, d}},  // less what is kept, see below
       {"pfedgp", {d - head, d - head}},
   };
   ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
