@@ -30,6 +30,7 @@ MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
+MethodInfo fedhealth();
 MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
@@ -62,6 +63,7 @@ const std::vector<MethodInfo>& methods() {
       pfedhn(),
       pfedht(),
       pfedht_nohn(),
+      fedhealth(),
       pfedla(),
       heurpfedla(),
       pfedgp(),

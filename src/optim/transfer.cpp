@@ -46,21 +46,31 @@ Weights joined(const Weights& below, const Weights& above) {
   return {at::cat({below.w, above.w}), at::cat({below.b, above.b})};
 }
 
-Trained train_upper(const Weights& start, const Local& local, const TrainOptions& options) {
+Trained train_upper(const Weights& start, const Local& local, const TrainOptions& options,
+                    const ModelGradient& gradient) {
+  const auto job_of = [&](const Model& model) {
+    Job job;
+    if (gradient)
+      job.gradient = [&](Weights& at, const Examples& batch, uint64_t key, Tensor& grad) {
+        return gradient(model, at, batch, key, grad);
+      };
+    return job;
+  };
   if (const auto* net = convolutional(local.model)) {
     const auto upper = net->upper();
     const auto data = training_maps(*net, start, local.data);
     const auto [below, above] = cut(*net, start);
-    auto trained =
-        local_sgd(above, {*upper, data, local.round, local.key, local.newcomer}, options);
+    auto trained = local_sgd(above, {*upper, data, local.round, local.key, local.newcomer}, options,
+                             job_of(*upper));
     trained.weights = joined(below, trained.weights);
     return trained;
   }
   // Other networks have no batch norm below, so to train nothing there is to freeze it.
   const auto& layout = local.model.layout();
   const auto features = layout.positions([](const Slice& slice) { return slice.features; });
-  const auto only = at::ones({layout.numel()}, at::kBool).index_fill_(0, features, false);
-  return local_sgd(start, local, options, {.only = only});
+  auto job = job_of(local.model);
+  job.only = at::ones({layout.numel()}, at::kBool).index_fill_(0, features, false);
+  return local_sgd(start, local, options, job);
 }
 
 }  // namespace tessera

@@ -45,9 +45,15 @@ Cut cut(const Sequential& net, const Weights& whole);
 /// The way back; `above` may have grown.
 Weights joined(const Weights& below, const Weights& above);
 
+/// A BatchGradient of whichever model is trained.
+using ModelGradient = std::function<double(const Model& model, Weights& at, const Examples& batch,
+                                           uint64_t key, Tensor& grad)>;
+
 /// local_sgd on what is not a feature layer (Slice::features). Feature layers keep their weights
 /// and running statistics bit for bit and work in evaluation mode; weight decay does not reach
-/// them.
-Trained train_upper(const Weights& start, const Local& local, const TrainOptions& options);
+/// them. `gradient`, if given, replaces that of the mean loss; its model may be the upper layers
+/// alone.
+Trained train_upper(const Weights& start, const Local& local, const TrainOptions& options,
+                    const ModelGradient& gradient = nullptr);
 
 }  // namespace tessera

@@ -211,6 +211,7 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"ftl", {d, d}},
       {"fed_t", {d, d}},
       {"fed_t_a", {d, d}},
+      {"fedhealth", {d, d}},
       {"pfedla", {d, d}},
       {"heurpfedla", {d, d}},  // less what is kept, see below
       {"pfedgp", {d - head, d - head}},
