@@ -106,6 +106,9 @@ Status add_candidate(const CompareArgs& args, const Variant& variant,
         problems.push_back(text);
       continue;
     }
+    if (!experiment->debug.dump.empty())
+      return fail(Error::kInvalid,
+                  "debug.dump is for a single run; use `tessera run`, or remove it");
     auto name = fmt::format("{}-s{}", file_name(variant.label), experiment->run.seed);
     candidate.cells.push_back({*std::move(experiment), std::move(name)});
   }

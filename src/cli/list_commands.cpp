@@ -65,8 +65,10 @@ Status list_methods(bool as_json) {
   }
   TrainOptions train;
   FederationOptions federation;
+  DebugOptions debug;
   text += "\nFor every method, [train]:\n" + options_text(bind_options(train));
-  text += "\nand [federation]:\n" + options_text(bind_options(federation));
+  text += "\n[federation]:\n" + options_text(bind_options(federation));
+  text += "\nand [debug]:\n" + options_text(bind_options(debug));
   return print(as_json ? out.dump(2) + "\n" : text);
 }
 

@@ -29,6 +29,11 @@ std::string checkpoint_path(const std::string& dir) {
 }
 
 Status save_checkpoint(const std::string& dir, const Checkpoint& checkpoint) {
+  TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/checkpoint"));
+  return save_state(checkpoint_path(dir), checkpoint);
+}
+
+Status save_state(const std::string& path, const Checkpoint& checkpoint) {
   TensorDict all;
   for (const auto& [name, tensor] : checkpoint.server) all.emplace("server/" + name, tensor);
   std::string ids;  // also of clients whose state is empty
@@ -37,8 +42,7 @@ Status save_checkpoint(const std::string& dir, const Checkpoint& checkpoint) {
     for (const auto& [name, tensor] : state)
       all.emplace(fmt::format("client/{}/{}", id, name), tensor);
   }
-  TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/checkpoint"));
-  return save_tensors(checkpoint_path(dir), all,
+  return save_tensors(path, all,
                       {{"tessera_checkpoint", kFormat},
                        {"round", std::to_string(checkpoint.round)},
                        {"clients", ids},

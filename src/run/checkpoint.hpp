@@ -20,6 +20,8 @@ struct Checkpoint {
 /// The file inside a run's directory.
 std::string checkpoint_path(const std::string& dir);
 Status save_checkpoint(const std::string& dir, const Checkpoint& checkpoint);
+/// The same under any path, whose directory must exist.
+Status save_state(const std::string& path, const Checkpoint& checkpoint);
 /// kNotFound without one; kInvalid when it is damaged or of another version.
 Result<Checkpoint> load_checkpoint(const std::string& dir);
 

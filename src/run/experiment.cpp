@@ -14,7 +14,7 @@ namespace tessera {
 namespace {
 
 constexpr size_t kMaxExperimentBytes = 1 << 20;
-const std::vector<std::string> kSections{"data", "model", "train", "federation", "method"};
+const std::vector<std::string> kSections{"data", "model", "train", "federation", "method", "debug"};
 
 std::string dotted(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + "." + key;
@@ -160,6 +160,7 @@ class Loader {
     if (section == "model") return bind_options(experiment_.model);
     if (section == "train") return bind_options(experiment_.train);
     if (section == "federation") return bind_options(experiment_.federation);
+    if (section == "debug") return bind_options(experiment_.debug);
     const auto method = owner_of(entry);
     if (method.empty() || !find_method(method).ok()) return std::nullopt;
     return draft_of(method)->options();
@@ -241,6 +242,7 @@ class Loader {
     look("model", bind_options(other.model));
     look("train", bind_options(other.train));
     look("federation", bind_options(other.federation));
+    look("debug", bind_options(other.debug));
     if (!elsewhere.empty())
       return fmt::format(" ('{}' belongs {})", entry.key, join(elsewhere, " or "));
     if (const auto close = nearest(entry.key, known); !close.empty())

@@ -69,6 +69,16 @@ struct FederationOptions {
   }
 };
 
+/// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
+/// of what makes two experiments the same: toml() leaves it out.
+struct DebugOptions {
+  std::string dump;
+  static void options(auto& o, auto&& f) {
+    f(any("dump", "directory for data, batches and states, for another program to repeat the run"),
+      o.dump);
+  }
+};
+
 /// Immutable once loaded.
 struct Experiment {
   RunOptions run;
@@ -76,6 +86,7 @@ struct Experiment {
   ModelOptions model;
   TrainOptions train;
   FederationOptions federation;
+  DebugOptions debug;
   MethodInfo method;
   std::shared_ptr<MethodDraft> draft;  // its options are set
 

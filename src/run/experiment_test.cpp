@@ -71,6 +71,17 @@ mu = 0.25
   EXPECT_THAT(e->toml(), HasSubstr("\nname = \"fedprox\"\nmu = 0.25\n"));
 }
 
+TEST(Experiment, DebugIsReadButIsNoPartOfTheExperiment) {
+  const auto e = parse("[debug]\ndump = \"/tmp/d\"\n" + kMethod);
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->debug.dump, "/tmp/d");
+  EXPECT_EQ(e->toml(), parse(kMethod)->toml());
+  EXPECT_EQ(error("[debug]\ndmup = \"d\"\n" + kMethod),
+            "e.toml:2:1: unknown key 'debug.dmup' (did you mean 'dump'?)");
+  EXPECT_EQ(error("[debug]\ndump = true\n" + kMethod),
+            "e.toml:2:8: debug.dump must be text, not true or false");
+}
+
 TEST(Experiment, UnknownKeyNamesTheNearest) {
   EXPECT_EQ(error("rounds = 3\n[train]\n  lrr = 0.1\n" + kMethod),
             "e.toml:3:3: unknown key 'train.lrr' (did you mean 'lr'?)");

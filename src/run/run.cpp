@@ -15,6 +15,7 @@
 #include "io/tensor/tensor_codec.hpp"
 #include "run/checkpoint.hpp"
 #include "run/driver.hpp"
+#include "run/dump.hpp"
 #include "run/history.hpp"
 #include "run/pooled.hpp"
 #include "run/summary.hpp"
@@ -88,6 +89,7 @@ class Runner {
   Result<nlohmann::json> run() {
     TESSERA_RETURN_IF_ERROR(make_dirs(request_.out));
     TESSERA_ASSIGN(const auto lock, DirLock::take(request_.out));
+    TESSERA_RETURN_IF_ERROR(open_dump());
     TESSERA_ASSIGN(auto finished, prepare_directory());
     if (finished) return *std::move(finished);
     tell("loading data");
@@ -101,6 +103,7 @@ class Runner {
  private:
   // What is in the directory decides: a finished summary, a clean start, or a continuation.
   Result<std::optional<nlohmann::json>> prepare_directory();
+  Status open_dump();
   Status build();
   Status start_or_resume();
   Status start();
@@ -117,6 +120,8 @@ class Runner {
     return fail(Error::kInterrupted, "stopped after round {} of {}; continue with --resume", round_,
                 experiment_.run.rounds);
   }
+  Checkpoint state() const { return {round_, config_, driver_->server(), engine_->states()}; }
+  DumpedRun dumped() const { return {experiment_, train_, federation_, context_->setup}; }
   std::string path(const char* name) const { return request_.out + "/" + name; }
   void note(const std::string& text) const {
     if (request_.on_note) request_.on_note(text);
@@ -132,7 +137,9 @@ class Runner {
   ClientData pooled_;
   std::unique_ptr<Model> model_;
   std::unique_ptr<AnyMethod> method_;
+  TrainOptions train_;
   std::optional<ClientContext> context_;
+  std::optional<Dump> dump_;
   std::unique_ptr<LocalEngine> engine_;
   std::unique_ptr<Driver> driver_;
   std::optional<History> history_;
@@ -194,6 +201,18 @@ Result<std::optional<nlohmann::json>> Runner::prepare_directory() {
   return summary;
 }
 
+Status Runner::open_dump() {
+  const auto& dir = experiment_.debug.dump;
+  if (dir.empty()) return ok();
+  if (request_.resume)
+    return fail(Error::kInvalid,
+                "debug.dump needs a run from its first round and cannot go with --resume; start "
+                "anew with --force or choose another --out");
+  TESSERA_ASSIGN(auto dump, Dump::open(dir));
+  dump_ = std::move(dump);
+  return ok();
+}
+
 Status Runner::build() {
   const auto seed = static_cast<uint64_t>(experiment_.run.seed);
   TESSERA_ASSIGN(federation_, load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
@@ -202,9 +221,9 @@ Status Runner::build() {
   const auto init = experiment_.model.init == "torch" ? Init::kTorch : Init::kHe0;
   TESSERA_ASSIGN(model_, make_model(experiment_.model.name, shape, init));
 
-  TrainOptions train = experiment_.train;
-  if (train.loss == "auto") train.loss = federation_.multi_label_loss ? "multilabel" : "ce";
-  method_ = experiment_.draft->build(train);
+  train_ = experiment_.train;
+  if (train_.loss == "auto") train_.loss = federation_.multi_label_loss ? "multilabel" : "ce";
+  method_ = experiment_.draft->build(train_);
 
   const Setup setup{*model_,
                     static_cast<int64_t>(federation_.clients.size()),
@@ -214,7 +233,7 @@ Status Runner::build() {
                     static_cast<int64_t>(federation_.newcomers.size()),
                     federation_.commons.train_size()};
   context_.emplace(
-      ClientContext{*method_, experiment_.method.name, setup, seed, train.loss_kind()});
+      ClientContext{*method_, experiment_.method.name, setup, seed, train_.loss_kind()});
   TESSERA_RETURN_IF_ERROR(suits(*method_, setup, federation_));
   const bool pool = experiment_.method.pooled;
   const auto cohort = cohort_of(seed, 1, setup.clients, setup.participation).size();
@@ -228,8 +247,10 @@ Status Runner::build() {
   for (const auto* group : {&federation_.clients, &federation_.newcomers}) {
     for (const auto& data : *group) {
       const auto id = static_cast<ClientId>(clients.size());
-      clients.emplace_back(*context_, id, data, pool && id == 0 ? pooled_ : data,
-                           group == &federation_.newcomers);
+      const bool newcomer = group == &federation_.newcomers;
+      const auto& trains_on = pool && id == 0 ? pooled_ : data;
+      clients.emplace_back(*context_, id, data,
+                           dump_ && !newcomer ? dump_->observe(trains_on) : trains_on, newcomer);
     }
   }
   engine_ = std::make_unique<LocalEngine>(
@@ -276,6 +297,7 @@ Status Runner::start() {
       History::create(path("history.sqlite"), run_facts(experiment_, federation_, *model_, config_),
                       federation_));
   history_ = std::move(history);
+  if (dump_) TESSERA_RETURN_IF_ERROR(dump_->begin(dumped(), state()));
   return save();
 }
 
@@ -302,8 +324,7 @@ Status Runner::resume(Checkpoint checkpoint) {
 }
 
 Status Runner::save() {
-  TESSERA_RETURN_IF_ERROR(
-      save_checkpoint(request_.out, {round_, config_, driver_->server(), engine_->states()}));
+  TESSERA_RETURN_IF_ERROR(save_checkpoint(request_.out, state()));
   saved_ = wall_seconds();
   return ok();
 }
@@ -318,6 +339,7 @@ Status Runner::play() {
     auto report = driver_->play(round_ + 1);
     if (error_of(report.status()) == Error::kInterrupted) return interrupted();
     TESSERA_RETURN_IF_ERROR(report.status());
+    if (dump_) dump_->end_round(round_ + 1);
     loss_ = report->loss;
     if (!report->problems.empty() && !warned_)
       note(fmt::format("round {}: {} (upload rejected; further ones are counted in the history)",
@@ -357,6 +379,7 @@ Status Runner::evaluate_if_due() {
 
 Result<nlohmann::json> Runner::finish() {
   tell("summing up");
+  if (dump_) TESSERA_RETURN_IF_ERROR(dump_->end(dumped(), state()));
   TESSERA_ASSIGN(auto summary, summarize_run(experiment_, federation_, *model_, *history_));
   Digest digest;
   TESSERA_RETURN_IF_ERROR(history_->digest(digest));

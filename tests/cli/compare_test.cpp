@@ -46,6 +46,15 @@ TEST_F(Compare, TablesReportAndCells) {
   EXPECT_THAT(done.out, HasSubstr("fedavg (post)"));
 }
 
+TEST_F(Compare, RefusesADumpWhichIsOfOneRun) {
+  const auto done = tessera(words("c", {"--set", "debug.dump=" + path("d")}));
+  EXPECT_EQ(done.code, 2);
+  EXPECT_THAT(done.err, HasSubstr("debug.dump is for a single run"));
+  EXPECT_EQ(error_lines(done), 1);
+  EXPECT_FALSE(exists("d"));
+  EXPECT_FALSE(exists("c/local-s1"));
+}
+
 TEST_F(Compare, ReadsWhatIsThere) {
   ASSERT_EQ(tessera(words("c")).code, 0);
   const auto cell = slurp(path("c/fedavg-s2/summary.json"));

@@ -1,0 +1,37 @@
+"""A small federation of images, written as own data (client-NAME.npz), and an experiment on it."""
+import numpy as np
+
+SIDE, CLASSES, BATCH, ROUNDS = 16, 4, 8, 3
+SIZES = [30, 40, 33, 36, 31, 38]  # unequal: weights by size must matter, and last batches be smaller
+
+
+def write(folder):
+    """Each class is a pattern of its own; clients see different classes, shifted differently."""
+    random = np.random.default_rng(7)
+    patterns = random.normal(size=(CLASSES, 1, SIDE, SIDE))
+    folder.mkdir()
+    for client, size in enumerate(SIZES):
+        arrays = {}
+        for part, count in ("train", size), ("test", 8):
+            y = (client + random.integers(0, 3, count)) % CLASSES
+            x = patterns[y] + 0.3 * client + random.normal(size=(count, 1, SIDE, SIDE))
+            arrays["x_" + part], arrays["y_" + part] = x.astype(np.float32), y.astype(np.int64)
+        np.savez(folder / f"client-{client}.npz", **arrays)
+
+
+def experiment(data, method, options, train, participation, model):
+    """The experiment as TOML; `options` are the method's own."""
+    def lines(values):
+        return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())
+
+    def toml(value):
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return f'"{value}"' if isinstance(value, str) else repr(value)
+
+    return (f'name = "parity"\nseed = 5\nrounds = {ROUNDS}\n'
+            f'[data]\nset = "npz"\npartition = "natural"\ndata_dir = "{data}"\n'
+            f'[model]\nname = "{model}"\n'
+            "[train]\n" + lines(train) +
+            f"[federation]\nparticipation = {participation}\n"
+            f'[method]\nname = "{method}"\n' + lines(options))

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+"""Holds the program to a second implementation that shares no code with it.
+
+usage: parity.py TESSERA        (exit code 0 agreed, 1 not, 77 skipped: no torch for this Python)
+
+For every case the program runs three rounds on a small federation and writes down what it did
+(debug.dump). methods.py repeats the run from the same data, initial model and order of batches; all
+parameters of the final state must agree. A test that cannot fail proves nothing: every case is
+also computed with something wrong on purpose, and then the parameters must NOT agree.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy  # noqa: F401
+    import torch
+except ImportError as error:
+    print(f"skipped: {error} (Debian: apt install python3-torch python3-numpy)")
+    sys.exit(77)
+
+import federation
+from cases import CASES
+from dump import Dump, Mismatch
+from methods import METHODS
+
+TOLERANCE = 1e-4  # on the absolute difference of a parameter
+
+
+def run_program(program, case, folder):
+    """The dump of a run of the case."""
+    folder.mkdir()
+    file, dump = folder / "experiment.toml", folder / "dump"
+    file.write_text(federation.experiment(folder.parent / "data", case.method, case.options,
+                                          case.train, case.participation, case.model))
+    done = subprocess.run([program, "run", file, "--out", folder / "out", "--quiet",
+                           "--threads", "2", "--set", f"debug.dump={dump}"],
+                          env=os.environ | {"OPENBLAS_NUM_THREADS": "1"}, timeout=300,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Mismatch(f"exit code {done.returncode}: {done.stderr.strip()}")
+    return Dump(dump)
+
+
+def differences(run, changes):
+    """{what: greatest |difference|}, client states of one name together."""
+    was = run.train
+    run.train = was | {k[6:]: v for k, v in changes.items() if k.startswith("train.")}
+    try:
+        expected = METHODS[run.method](run, run.options | changes)
+    finally:
+        run.train = was
+    compared = {name for name, tensor in run.end.items()
+                if tensor.is_floating_point() and tensor.numel() > 0}
+    if compared != set(expected):
+        raise Mismatch(f"the final state has {sorted(compared)}, expected {sorted(expected)}")
+    out = {}
+    for name, value in expected.items():
+        what = name if name.startswith("server/") else "client/*/" + name.split("/", 2)[2]
+        if run.end[name].shape != value.shape:
+            raise Mismatch(f"{name} has shape {list(run.end[name].shape)}, not {list(value.shape)}")
+        difference = (run.end[name].double() - value).abs().max().item()
+        out[what] = max(out.get(what, 0.0), difference)
+    return out
+
+
+class Table:
+    def __init__(self):
+        self.passed = self.failed = 0
+        print(f"{'method':<30} {'what':<34} {'max|difference|':>15}  ok")
+
+    def row(self, label, what, difference, ok):
+        self.passed, self.failed = self.passed + ok, self.failed + (not ok)
+        shown = f"{difference:15.1e}" if isinstance(difference, float) else difference
+        print(f"{label:<30} {what:<34} {shown}  {'ok' if ok else 'FAILED'}", flush=True)
+
+
+def check(program, case, folder, table):
+    try:
+        run = run_program(program, case, folder)
+        for what, difference in differences(run, {}).items():
+            table.row(case.label, what, difference, difference <= TOLERANCE)
+        for changes in case.wrong:
+            what = "wrong: " + ", ".join(f"{key} = {value}" for key, value in changes.items())
+            difference = max(differences(run, changes).values())
+            table.row(case.label, what, difference, difference > TOLERANCE)
+    except Mismatch as problem:
+        table.row(case.label, str(problem), "", False)
+
+
+def main(program):
+    torch.set_num_threads(1)
+    table = Table()
+    with tempfile.TemporaryDirectory(prefix="tessera-parity-") as name:
+        root = pathlib.Path(name)
+        federation.write(root / "data")
+        for number, case in enumerate(CASES):
+            check(program, case, root / str(number), table)
+    print(f"differences are absolute; at most {TOLERANCE:g} is agreement, and `wrong` must exceed it")
+    print(f"{table.passed} passed, {table.failed} failed")
+    return 1 if table.failed else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    sys.exit(main(os.path.abspath(sys.argv[1])))
