@@ -18,6 +18,7 @@
 #include "method/any_method.hpp"
 #include "tensor/collaborate.hpp"
 #include "tensor/gram.hpp"
+#include "tensor/latest.hpp"
 
 namespace tessera {
 namespace {
@@ -32,16 +33,13 @@ struct FedAcs {
       f("ids", m.ids), f("similarity", m.similarity), f("threshold", m.threshold), f("p", m.p);
     }
   };
-  struct Server {
-    std::vector<Weights> latest;  // by client; empty tensors before its first upload
-    Weights common;               // their mean; w_0 before there are any
-    Tensor first;                 // w_0 [d] with space = delta0, else [0]
-    Tensor least;                 // [d_b]: what buffers must not fall below in a mixture
+  struct Server : LatestModels {
+    Tensor first;  // w_0 [d] with space = delta0, else [0]
     int64_t round = 0, rounds = 1;
     std::optional<Circle> circle;
     static void fields(auto& m, auto&& f) {
-      f("latest", m.latest), f("common", m.common), f("first", m.first), f("least", m.least);
-      f("round", m.round), f("rounds", m.rounds), f("circle", m.circle);
+      LatestModels::fields(m, f);
+      f("first", m.first), f("round", m.round), f("rounds", m.rounds), f("circle", m.circle);
     }
   };
   struct Client {
@@ -86,22 +84,17 @@ struct FedAcs {
 
   Server init_server(const Setup& setup) const {
     const auto w0 = setup.model.init(setup.key);
-    const auto none = at::empty({0}, w0.w.options());
     Server out;
-    out.latest.assign(static_cast<size_t>(setup.clients), {none, none});
-    out.common = w0;
-    out.first = space == "delta0" ? w0.w : none;
-    out.least = least_buffers(setup.model);
+    out.begin(setup.clients, w0, least_buffers(setup.model));
+    out.first = space == "delta0" ? w0.w : at::empty({0}, w0.w.options());
     out.rounds = setup.rounds;
     return out;
   }
   Client init_client(const Setup& setup, ClientId) const { return {setup.model.init(setup.key)}; }
 
   Server convene(const Server& server, std::span<const ClientId> clients) const {
-    std::vector<ClientId> ids;
-    for (const ClientId id : clients)
-      if (server.latest.at(static_cast<size_t>(id)).w.numel() > 0) ids.push_back(id);
-    const auto rows = vectors(server, ids);
+    const auto ids = server.known(clients);
+    const auto rows = server.vectors(ids);
     Circle circle;
     circle.ids = at::tensor(ids, at::kLong);
     circle.similarity = cosines(gram(rows, origin(server, rows)));
@@ -116,7 +109,7 @@ struct FedAcs {
     const auto ids = numbers<ClientId>(server.circle->ids);
     const auto at = std::find(ids.begin(), ids.end(), id);
     if (at == ids.end()) return server.common;
-    return mixture(server, ids, weights(*server.circle, static_cast<size_t>(at - ids.begin())));
+    return server.mixture(ids, weights(*server.circle, static_cast<size_t>(at - ids.begin())));
   }
   Step<Client, Up> local_update(const Client&, const Down& u, const Local& local) const {
     const auto job = local.newcomer ? Job{.epochs = 1} : work(local);
@@ -126,8 +119,7 @@ struct FedAcs {
   Server aggregate(Server server, std::span<const Received<Up>> uploads) const {
     for (const auto& upload : uploads)
       server.latest.at(static_cast<size_t>(upload.client)) = upload.body;
-    const auto ids = everybody(server);
-    server.common = mixture(server, ids, std::vector<double>(ids.size(), 1));
+    server.refresh_common();
     ++server.round;
     return server;
   }
@@ -140,15 +132,14 @@ struct FedAcs {
   Guest greet(const Server&) const { return {}; }
   Guest learn(const Server&, Guest, const Up& up) const { return {up}; }
   Down broadcast(const Server& server, const Guest& guest) const {
-    const auto ids = everybody(server);
+    const auto ids = server.known();
     if (!guest.own || ids.empty()) return guest.own ? *guest.own : server.common;
-    const auto rows = vectors(server, ids);
+    const auto rows = server.vectors(ids);
     auto row = numbers<double>(cosines(guest.own->w, rows, origin(server, rows)));
     row.push_back(1);
     const double threshold =
         server.circle ? server.circle->threshold : -std::numeric_limits<double>::infinity();
-    return mixture(server, ids, collaborators(row, row.size() - 1, threshold, min_group),
-                   guest.own);
+    return server.mixture(ids, collaborators(row, row.size() - 1, threshold, min_group), guest.own);
   }
 
   std::vector<Exhibit> exhibits(const Server& server, const Notes&) const {
@@ -156,42 +147,21 @@ struct FedAcs {
     const auto& circle = *server.circle;
     const auto& ids = circle.ids;
     const auto n = static_cast<int64_t>(server.latest.size());
-    const auto spread = [&](const Tensor& among) {
-      return at::full({n, n}, std::nan(""), at::kDouble)
-          .index_put_({ids.unsqueeze(1), ids.unsqueeze(0)}, among);
-    };
     auto shares = at::zeros_like(circle.similarity);
     for (int64_t i = 0; i < ids.numel(); ++i)
       shares[i].copy_(at::tensor(weights(circle, static_cast<size_t>(i)), at::kDouble));
     const double size = (shares > 0).sum().item<double>() / static_cast<double>(ids.numel());
     const double threshold = std::isfinite(circle.threshold) ? circle.threshold : std::nan("");
     return {{"similarity", "Cosine similarity of the clients' models", Exhibit::Kind::kMatrix,
-             spread(circle.similarity)},
+             among_all(circle.similarity, ids, n)},
             {"collaboration", "Share of each model in a client's mixture", Exhibit::Kind::kGraph,
-             spread(shares / shares.sum(1, true))},
+             among_all(shares / shares.sum(1, true), ids, n)},
             {"threshold",
              "Who works together",
              Exhibit::Kind::kMatrix,
              at::tensor({threshold, size, circle.p}, at::kDouble).view({3, 1}),
              {"threshold on the similarity", "mean size of a group", "p"},
              {"value"}}};
-  }
-
-  static std::vector<ClientId> everybody(const Server& server) {
-    std::vector<ClientId> ids;
-    for (size_t i = 0; i < server.latest.size(); ++i)
-      if (server.latest[i].w.numel() > 0) ids.push_back(static_cast<ClientId>(i));
-    return ids;
-  }
-  static std::vector<Tensor> vectors(const Server& server, std::span<const ClientId> ids) {
-    std::vector<Tensor> out;
-    for (const ClientId id : ids) out.push_back(server.latest[static_cast<size_t>(id)].w);
-    return out;
-  }
-  template <class T>
-  static std::vector<T> numbers(const Tensor& row) {
-    const auto whole = row.contiguous();
-    return {whole.data_ptr<T>(), whole.data_ptr<T>() + whole.numel()};
   }
 
   /// What the vectors are compared from; none is 0.
@@ -209,19 +179,6 @@ struct FedAcs {
   std::vector<double> weights(const Circle& circle, size_t self) const {
     return collaborators(numbers<double>(circle.similarity[static_cast<int64_t>(self)]), self,
                          circle.threshold, min_group);
-  }
-  /// Σ weights[k] w_k over `ids` and then `own`. A single model stays as it is.
-  static Weights mixture(const Server& server, std::span<const ClientId> ids,
-                         std::span<const double> weights,
-                         const std::optional<Weights>& own = std::nullopt) {
-    std::vector<Weighted> parts;
-    for (size_t k = 0; k < ids.size(); ++k)
-      if (weights[k] > 0) parts.push_back({server.latest[static_cast<size_t>(ids[k])], weights[k]});
-    if (own) parts.push_back({*own, weights.back()});
-    if (parts.size() == 1) return parts.front().value;
-    auto out = mean(parts);
-    out.b = at::maximum(out.b, server.least);
-    return out;
   }
   Job work(const Local& local) const {
     if (steps == 0) return {};

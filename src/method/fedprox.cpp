@@ -4,6 +4,7 @@
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
+#include "optim/pull.hpp"
 
 namespace tessera {
 namespace {
@@ -15,9 +16,7 @@ struct FedProx : FedAvg {
   }
 
   Trained pulled(const Weights& g, const Local& local) const {
-    // Added to the gradient analytically: mu (w − g) is the gradient of the squared norm.
-    const auto pull = [&](const Tensor& w, Tensor& grad) { grad.add_(w, mu).sub_(g.w, mu); };
-    return local_sgd(g, local, train, {.hook = mu > 0 ? GradientHook(pull) : nullptr});
+    return local_sgd(g, local, train, {.hook = pull_to(g.w, mu)});
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "model/second_order.hpp"
+#include "optim/local_sgd.hpp"
 
 namespace tessera {
 
@@ -18,6 +19,18 @@ Tensor hvp(const Model& model, const Weights& at, const Examples& batch, Loss lo
   const auto mean_loss = loss_value(loss, out.logits, batch.y);
   const auto slope = torch::autograd::grad({mean_loss}, {w}, {}, true, true)[0];
   return torch::autograd::grad({slope}, {w}, {v})[0];
+}
+
+Tensor hvp_by_difference(const Model& model, const Weights& at, const Examples& batch, Loss loss,
+                         uint64_t key, const Tensor& v) {
+  const double delta = 1e-3 / (norm64(v) + 1e-12);
+  const auto slope = [&](double step) {
+    Weights there{at.w + step * v, at.b};
+    auto grad = at::empty_like(at.w);
+    batch_gradient(model, there, batch, loss, key, grad);
+    return grad;
+  };
+  return slope(delta).sub_(slope(-delta)).div_(2 * delta);
 }
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "base/key.hpp"
+#include "optim/epochs.hpp"
 #include "optim/optimizer.hpp"
 
 namespace tessera {
@@ -26,34 +27,27 @@ double batch_gradient(const Model& model, Weights& at, const Examples& batch, Lo
 Trained local_sgd(const Weights& start, const Local& local, const TrainOptions& options,
                   const Job& job) {
   Trained out{start.clone()};
-  const int64_t n = local.data.size(job.part);
-  if (n == 0) return out;
+  EpochStream stream(local, job.part, options.batch);
+  int64_t steps = (job.epochs > 0 ? job.epochs : options.epochs) * stream.per_epoch();
+  if (job.max_steps > 0) steps = std::min(steps, job.max_steps);
   Optimizer optimizer(options, options.lr_at(local.round));
   auto grad = at::empty_like(out.weights.w);
   Tensor frozen;
   if (job.only) frozen = job.only->logical_not();
   double loss_sum = 0;
-  const int64_t epochs = job.epochs > 0 ? job.epochs : options.epochs;
-  for (int64_t epoch = 0; epoch < epochs; ++epoch) {
-    const auto order = Rng(derive(local.key, epoch)).permutation(n);
-    for (int64_t begin = 0; begin < n; begin += options.batch) {
-      if (job.max_steps > 0 && out.steps == job.max_steps) break;
-      const auto size = static_cast<size_t>(std::min(options.batch, n - begin));
-      const auto batch = local.data.take(job.part, std::span(order).subspan(begin, size));
-      const auto key = derive(local.key, epoch, begin);
-      loss_sum += job.gradient ? job.gradient(out.weights, batch, key, grad)
-                               : batch_gradient(local.model, out.weights, batch,
-                                                options.loss_kind(), key, grad);
-      if (job.hook) job.hook(out.weights.w, grad);
-      if (job.only) {
-        // Restored after the step: weight decay and momentum must not move what is frozen either.
-        const auto kept = out.weights.w.masked_select(frozen);
-        optimizer.step(out.weights.w, grad);
-        out.weights.w.masked_scatter_(frozen, kept);
-      } else {
-        optimizer.step(out.weights.w, grad);
-      }
-      ++out.steps;
+  for (; out.steps < steps; ++out.steps) {
+    const auto [batch, key] = stream.next();
+    loss_sum += job.gradient ? job.gradient(out.weights, batch, key, grad)
+                             : batch_gradient(local.model, out.weights, batch, options.loss_kind(),
+                                              key, grad);
+    if (job.hook) job.hook(out.weights.w, grad);
+    if (job.only) {
+      // Restored after the step: weight decay and momentum must not move what is frozen either.
+      const auto kept = out.weights.w.masked_select(frozen);
+      optimizer.step(out.weights.w, grad);
+      out.weights.w.masked_scatter_(frozen, kept);
+    } else {
+      optimizer.step(out.weights.w, grad);
     }
   }
   out.loss = out.steps > 0 ? loss_sum / static_cast<double>(out.steps) : 0;

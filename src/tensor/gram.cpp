@@ -61,6 +61,12 @@ Tensor squared_distances(const Tensor& gram) {
   return out;
 }
 
+Tensor squared_distances(const Tensor& one, std::span<const Tensor> rows) {
+  auto out = at::zeros({static_cast<int64_t>(rows.size())}, at::kDouble);
+  for_pieces(rows, one, [&](const Tensor& block) { out.add_(block.square().sum(1)); });
+  return out;
+}
+
 Tensor cosines(const Tensor& gram) {
   const auto own = gram.diagonal();
   auto out = over_norms(gram, own.unsqueeze(0).mul(own.unsqueeze(1)));

@@ -17,6 +17,8 @@ Tensor gram(std::span<const Tensor> rows, const std::optional<Tensor>& origin = 
 
 /// ||rows[i] − rows[j]||², from their Gram matrix; never negative, 0 on the diagonal.
 Tensor squared_distances(const Tensor& gram);
+/// ||one − rows[i]||² [n].
+Tensor squared_distances(const Tensor& one, std::span<const Tensor> rows);
 
 /// Cosines [n, n] from a Gram matrix: within −1 … 1, exactly 1 on the diagonal, 0 next to a row of
 /// zeros.

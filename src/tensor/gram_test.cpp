@@ -86,6 +86,8 @@ TEST(Gram, DistancesByHand) {
   const auto d = squared_distances(gram(rows));
   EXPECT_EQ(d[0][1].item<double>(), 25);
   EXPECT_EQ(d[0][0].item<double>(), 0);
+  EXPECT_TRUE(squared_distances(rows[1], rows).equal(d[1]));
+  EXPECT_EQ(squared_distances(rows[1], {}).numel(), 0);
 }
 
 TEST(Gram, UnequalRowsAreRefused) {
