@@ -31,6 +31,11 @@ MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
 MethodInfo fedhealth();
+MethodInfo ditto();
+MethodInfo peravg();
+MethodInfo pfedme();
+MethodInfo apfl();
+MethodInfo fedamp();
 MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
@@ -64,6 +69,11 @@ const std::vector<MethodInfo>& methods() {
       pfedht(),
       pfedht_nohn(),
       fedhealth(),
+      ditto(),
+      peravg(),
+      pfedme(),
+      apfl(),
+      fedamp(),
       pfedla(),
       heurpfedla(),
       pfedgp(),

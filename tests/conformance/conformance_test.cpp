@@ -212,6 +212,11 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"fed_t", {d, d}},
       {"fed_t_a", {d, d}},
       {"fedhealth", {d, d}},
+      {"ditto", {d, d}},
+      {"peravg", {d, d}},
+      {"pfedme", {d, d}},
+      {"apfl", {d, d}},
+      {"fedamp", {d, d}},
       {"pfedla", {d, d}},
       {"heurpfedla", {d, d}},  // less what is kept, see below
       {"pfedgp", {d - head, d - head}},

@@ -1,0 +1,105 @@
+// APFL (Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020, Algorithm 1):
+// FedAvg, and a client's model is the mixture a v + (1 − a) w of a model v of its own and its copy
+// w of the global one, with a learned share a. As in the paper v is stepped by the gradient at the
+// mixture and stays a model of its own. Deviations (methods.md §4.4): w is stepped first, and a
+// once a round, after its first batch. Running statistics kept with v are those of the mixture.
+
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+#include "optim/epochs.hpp"
+#include "optim/optimizer.hpp"
+
+namespace tessera {
+namespace {
+
+struct Apfl : FedAvg {
+  struct Client {
+    Weights v;
+    double alpha = 0;
+    static void fields(auto& m, auto&& f) { f("v", m.v), f("alpha", m.alpha); }
+  };
+  double alpha0 = 0.5, eta_a = 0, reg = 0;
+  static void options(auto& m, auto&& f) {
+    f(between("alpha0", 0, 1, "share of a client's own model in its mixture at first"), m.alpha0);
+    f(at_least("eta_a", 0, "rate at which the share is learned; 0: train.lr"), m.eta_a);
+    f(at_least("reg", 0, "pull of the share to 0; public code has 0.02"), m.reg);
+  }
+
+  Client init_client(const Setup& setup, ClientId) const {
+    return {setup.model.init(setup.key), alpha0};
+  }
+
+  static Weights mixture(const Client& me, const Weights& w, const Model& model) {
+    // lerp is exact at both ends: a = 0 is w and a = 1 is v bit for bit.
+    Weights out{at::lerp(w.w, me.v.w, me.alpha), at::lerp(w.b, me.v.b, me.alpha)};
+    if (out.b.numel() > 0) out.b = at::maximum(out.b, least_buffers(model));
+    return out;
+  }
+
+  struct Round {
+    Client me;
+    Weights w;
+    double loss = 0;  // mean of the mixture's before each step
+  };
+  Round trained(const Client& me, const Weights& g, const Local& local) const {
+    Round out{{me.v.clone(), me.alpha}, g.clone()};
+    EpochStream stream(local, Part::kTrain, train.batch);
+    const int64_t steps = train.epochs * stream.per_epoch();
+    Optimizer shared(train, train.lr_at(local.round)), own(train, train.lr_at(local.round));
+    auto slope = at::empty_like(g.w);
+    for (int64_t step = 0; step < steps; ++step) {
+      const auto [batch, key] = stream.next();
+      batch_gradient(local.model, out.w, batch, train.loss_kind(), key, slope);
+      shared.step(out.w.w, slope);
+      auto mixed = mixture(out.me, out.w, local.model);
+      out.loss += batch_gradient(local.model, mixed, batch, train.loss_kind(), key, slope);
+      auto part = slope.mul(out.me.alpha);
+      own.step(out.me.v.w, part);
+      out.me.v.b = mixed.b;
+      if (step == 0) out.me.alpha = next_share(out, slope, local.round);
+    }
+    out.loss /= static_cast<double>(std::max<int64_t>(1, steps));
+    return out;
+  }
+  /// One step down d L(a v + (1 − a) w) / da = <v − w, slope at the mixture>.
+  double next_share(const Round& at, const Tensor& slope, int64_t round) const {
+    const double rate = (eta_a > 0 ? eta_a : train.lr) * train.decay_at(round);
+    const double down = dot64(at.me.v.w - at.w.w, slope) + reg * at.me.alpha;
+    return std::clamp(at.me.alpha - rate * down, 0.0, 1.0);
+  }
+
+  Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
+    const auto done = trained(me, g, local);
+    Weighted up{done.w, static_cast<double>(local.data.train_size())};
+    return {done.me, up, done.loss};
+  }
+  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
+    const Client start = local.newcomer ? Client{g, alpha0} : me;
+    if (view == View::kPre) return plain(local.model, mixture(start, g, local.model));
+    const auto done = trained(start, g, local);
+    auto out = plain(local.model, mixture(done.me, done.w, local.model));
+    out.notes = {{"alpha", at::scalar_tensor(done.me.alpha, at::kDouble)}};
+    return out;
+  }
+  std::vector<Exhibit> exhibits(const Server&, const Notes& notes) const {
+    std::vector<Tensor> shares;
+    for (const auto& [id, told] : notes) shares.push_back(told.at("alpha").view({1}));
+    return {{"alpha",
+             "Share of a client's own model in its mixture",
+             Exhibit::Kind::kMatrix,
+             at::stack(shares),
+             {},
+             {"share"}}};
+  }
+};
+
+}  // namespace
+
+MethodInfo apfl() {
+  return describe<Apfl>({.name = "apfl",
+                         .line = "a learned mixture of an own model and the global one",
+                         .paper = "Deng, Kamani and Mahdavi, 2020",
+                         .headline = View::kPost});
+}
+
+}  // namespace tessera

@@ -1,0 +1,92 @@
+// pFedMe (Dinh, Tran, Nguyen, "Personalized Federated Learning with Moreau Envelopes", NeurIPS
+// 2020, Algorithm 1): a client's own model solves theta(w) = argmin L(theta) + lambda/2 |theta −
+// w|² and its copy w of the global model follows theta. Deviation: K gradient steps for the inner
+// problem instead of a given accuracy, from where the last batch left theta. Of [train] it uses
+// batch, lr_decay (on eta and eta_p) and loss.
+
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+#include "optim/epochs.hpp"
+#include "optim/pull.hpp"
+
+namespace tessera {
+namespace {
+
+struct PFedMe : FedAvg {
+  struct Client {
+    Weights theta;
+    static void fields(auto& m, auto&& f) { f("theta", m.theta); }
+  };
+  double lambda = 15, eta = 0.005, eta_p = 0.09, beta = 1;
+  int64_t inner = 5, batches = 20;
+  static void options(auto& m, auto&& f) {
+    f(above("lambda", 0, "pull of a client's own model to its copy of the global one"), m.lambda);
+    f(between("K", 1, 1e6, "steps of the own model on a batch"), m.inner);
+    f(between("R", 1, 1e6, "batches per round"), m.batches);
+    f(above("eta", 0, "rate at which the copy of the global model follows the own one"), m.eta);
+    f(above("eta_p", 0, "learning rate of the own model"), m.eta_p);
+    f(above("beta", 0, "part of the way to the clients' mean that the server goes; 1: all"),
+      m.beta);
+  }
+
+  Status check(const Setup&) const {
+    TESSERA_RETURN_IF_ERROR(
+        check_pull({"pfedme", "method.eta_p", "method.lambda", eta_p, lambda, 2}));
+    return check_pull({"pfedme", "method.eta", "method.lambda", eta, lambda, 1});
+  }
+
+  Client init_client(const Setup& setup, ClientId) const { return {setup.model.init(setup.key)}; }
+
+  struct Solved {
+    Weights theta, w;
+    double loss = 0;  // mean of theta's before each step
+  };
+  /// From theta = w = g. With rate 0 for w this is the inner problem at g alone.
+  Solved solve(const Weights& g, const Local& local, double rate) const {
+    EpochStream stream(local, Part::kTrain, train.batch);
+    Solved out{g.clone(), g.clone()};
+    if (stream.per_epoch() == 0) return out;
+    const double decay = train.decay_at(local.round);
+    const auto pull = pull_to(out.w.w, lambda);  // moves with w, which is stepped in place
+    auto grad = at::empty_like(g.w);
+    for (int64_t r = 0; r < batches; ++r) {
+      const auto [batch, key] = stream.next();
+      for (int64_t k = 0; k < inner; ++k) {
+        out.loss +=
+            batch_gradient(local.model, out.theta, batch, train.loss_kind(), derive(key, k), grad);
+        pull(out.theta.w, grad);
+        out.theta.w.sub_(grad, decay * eta_p);
+      }
+      out.w.w.sub_(out.w.w.sub(out.theta.w), decay * rate * lambda);
+    }
+    out.w.b = out.theta.b;
+    out.loss /= static_cast<double>(batches * inner);
+    return out;
+  }
+
+  Step<Client, Up> local_update(const Client&, const Down& g, const Local& local) const {
+    const auto solved = solve(g, local, eta);
+    Weighted up{solved.w, static_cast<double>(local.data.train_size())};
+    return {{solved.theta}, up, solved.loss};
+  }
+  Server aggregate(Server server, std::span<const Received<Up>> uploads) const {
+    const auto target = mean(bodies(uploads));
+    // Written so that a full step lands exactly on the mean.
+    return {{beta == 1 ? target.w : at::lerp(server.g.w, target.w, beta), target.b}};
+  }
+  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
+    if (view == View::kPre) return plain(local.model, local.newcomer ? g : me.theta);
+    return plain(local.model, solve(g, local, local.newcomer ? 0 : eta).theta);
+  }
+};
+
+}  // namespace
+
+MethodInfo pfedme() {
+  return describe<PFedMe>({.name = "pfedme",
+                           .line = "own models by Moreau envelopes, which the global one follows",
+                           .paper = "Dinh, Tran and Nguyen, NeurIPS 2020",
+                           .headline = View::kPost});
+}
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+// APFL against the equations of methods.md §4.4 worked out in float64, and against what a widely
+// used public variant does instead.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "support/quadratic.hpp"
+
+namespace tessera::test {
+namespace {
+
+const Pair kA{2, 1}, kB{-1, 0.5};
+constexpr double kLr = 0.1;
+
+struct Walk {
+  Pair w, v;
+  double a;
+};
+enum class Variant { kRight, kSlopeAtV, kOverwritten, kEveryBatch };
+
+/// A round of `steps` full batches from (g, v, a).
+Walk walked(Walk at, const Pair& x, int steps, double eta_a, double reg, Variant variant) {
+  for (int step = 0; step < steps; ++step) {
+    const auto s = slope_at(at.w, x);
+    for (size_t j = 0; j < 2; ++j) at.w[j] -= kLr * s[j];
+    Pair mixed{};
+    for (size_t j = 0; j < 2; ++j) mixed[j] = at.a * at.v[j] + (1 - at.a) * at.w[j];
+    const auto slope = slope_at(variant == Variant::kSlopeAtV ? at.v : mixed, x);
+    for (size_t j = 0; j < 2; ++j) at.v[j] -= kLr * at.a * slope[j];
+    if (step == 0 || variant == Variant::kEveryBatch) {
+      double down = reg * at.a;
+      for (size_t j = 0; j < 2; ++j) down += (at.v[j] - at.w[j]) * slope[j];
+      at.a = std::clamp(at.a - eta_a * down, 0.0, 1.0);
+    }
+    if (variant == Variant::kOverwritten) at.v = mixed;
+  }
+  return at;
+}
+
+ToyOptions options(std::vector<std::pair<std::string, double>> numbers, int64_t epochs) {
+  ToyOptions out{.method = "apfl", .numbers = std::move(numbers)};
+  out.train.lr = kLr;
+  out.train.epochs = epochs;
+  return out;
+}
+
+TensorDict state(const Toy& toy, size_t id) { return toy.engine->states().at(id).second; }
+
+// Two clients, three rounds of three steps.
+Walk reference(Variant variant, double eta_a, double reg) {
+  Walk a{kFirst, kFirst, 0.7}, b = a;
+  for (int round = 0; round < 3; ++round) {
+    a = walked(a, kA, 3, eta_a, reg, variant), b = walked(b, kB, 3, eta_a, reg, variant);
+    for (size_t j = 0; j < 2; ++j) a.w[j] = b.w[j] = (a.w[j] + 3 * b.w[j]) / 4;
+  }
+  return a;
+}
+
+TEST(Apfl, FollowsTheEquations) {
+  for (const double reg : {0.0, 0.5}) {
+    auto toy = quadratic_toy({{kA}, {kB, kB, kB}},
+                             options({{"alpha0", 0.7}, {"eta_a", 0.2}, {"reg", reg}}, 3));
+    toy.play(1, 3);
+    const auto right = reference(Variant::kRight, 0.2, reg);
+    expect_close(toy.driver->server().at("g.w"), right.w);
+    expect_close(state(toy, 0).at("v.w"), right.v);
+    EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), right.a, 1e-6);
+    EXPECT_GT(right.a, 0);
+    EXPECT_LT(right.a, 1);
+  }
+}
+
+// The test above can tell: the slope at v, v overwritten by the mixture, a stepped on every batch.
+TEST(Apfl, PublicVariantsEndElsewhere) {
+  const auto right = reference(Variant::kRight, 0.2, 0);
+  for (const auto variant : {Variant::kSlopeAtV, Variant::kOverwritten, Variant::kEveryBatch}) {
+    const auto other = reference(variant, 0.2, 0);
+    EXPECT_GT(std::abs(other.v[0] - right.v[0]) + std::abs(other.a - right.a), 1e-3);
+  }
+}
+
+TEST(Apfl, ShareFollowsTheLearningRateUnlessItHasItsOwn) {
+  auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"alpha0", 0.7}}, 3));
+  toy.play(1, 3);
+  EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), reference(Variant::kRight, kLr, 0).a, 1e-6);
+}
+
+TEST(Apfl, ShareStaysAShare) {
+  for (const double eta_a : {1e5, 1e6}) {
+    auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"eta_a", eta_a}}, 3));
+    for (int64_t round = 1; round <= 4; ++round) {
+      toy.play(round, round);
+      for (size_t i = 0; i < 2; ++i) {
+        const double a = state(toy, i).at("alpha").item<double>();
+        EXPECT_TRUE(a == 0 || a == 1) << a;
+      }
+    }
+  }
+}
+
+ToyOptions noisy(const std::string& method) {
+  ToyOptions out{.method = method};
+  out.train.batch = 7;  // does not divide the data
+  out.train.epochs = 2;
+  out.train.lr = 0.05;
+  out.train.momentum = 0.9;
+  return out;
+}
+
+TEST(Apfl, SharedModelIsFedAvg) {
+  auto apfl = make_toy(noisy("apfl")), avg = make_toy(noisy("fedavg"));
+  apfl.play(1, 3), avg.play(1, 3);
+  EXPECT_TRUE(apfl.driver->server().at("g.w").equal(avg.driver->server().at("g.w")));
+}
+
+// The mixture is then v itself, so v is trained on its own slope.
+TEST(Apfl, ShareOfOneIsLocalTraining) {
+  auto alone_options = noisy("local");
+  alone_options.numbers = {{"patience", 0}};
+  auto whole_options = noisy("apfl");
+  whole_options.numbers = {{"alpha0", 1}, {"eta_a", 1e-30}};
+  auto alone = make_toy(alone_options), whole = make_toy(whole_options);
+  alone.play(1, 4), whole.play(1, 4);
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(state(whole, i).at("alpha").item<double>(), 1);
+    EXPECT_TRUE(state(whole, i).at("v.w").equal(alone.engine->states().at(i).second.at("w.w")));
+  }
+}
+
+// pre: the mixture with g itself; post: with the client's copy after its round.
+TEST(Apfl, ViewsAreTheMixtureBeforeAndAfterTheComingRound) {
+  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3));
+  toy.play(1, 2);
+  Walk at{kFirst, kFirst, 0.7};
+  const auto mixed = [&] {
+    return Pair{at.a * at.v[0] + (1 - at.a) * at.w[0], at.a * at.v[1] + (1 - at.a) * at.w[1]};
+  };
+  for (int round = 0; round < 2; ++round) at = walked(at, kA, 3, 0.2, 0, Variant::kRight);
+  const auto views = views_of(toy, 2);
+  expect_close(views.pre[0].w, mixed());
+  at = walked(at, kA, 3, 0.2, 0, Variant::kRight);
+  expect_close(views.post[0].w, mixed());
+}
+
+TEST(Apfl, NewcomersStartFromTheSharedModel) {
+  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3), {{kB}});
+  toy.play(1, 4);
+  const auto g = pair_of(toy.driver->server().at("g.w"));
+  const auto views = views_of(toy, 4);
+  expect_close(views.pre[1].w, g);
+  const auto at = walked({g, g, 0.7}, kB, 3, 0.2, 0, Variant::kRight);
+  expect_close(views.post[1].w,
+               {at.a * at.v[0] + (1 - at.a) * at.w[0], at.a * at.v[1] + (1 - at.a) * at.w[1]});
+}
+
+TEST(Apfl, TakesEveryBatchOnce) {
+  auto settings = options({}, 2);
+  settings.train.batch = 2;
+  auto toy = quadratic_toy({{kA, kB, kA}}, settings);
+  toy.play(1, 1);
+  EXPECT_EQ(toy.federation.clients[0].log->size(), 2U * 2);
+  EXPECT_EQ(dynamic_cast<const QuadraticModel&>(*toy.model).gradients, 2 * 2 * 2);
+}
+
+TEST(Apfl, ShowsEveryShare) {
+  auto toy = quadratic_toy({{kA}, {kB}}, options({{"alpha0", 0.7}}, 3), {{kA}});
+  const auto report = toy.evaluate(0);
+  ASSERT_EQ(report.exhibits.size(), 1U);
+  ASSERT_EQ(report.exhibits[0].value.sizes(), (std::vector<int64_t>{2, 1}));
+  toy.play(1, 1);
+  for (int64_t i = 0; i < 2; ++i)
+    EXPECT_EQ(report.exhibits[0].value[i].item<double>(),
+              state(toy, static_cast<size_t>(i)).at("alpha").item<double>());
+}
+
+}  // namespace
+}  // namespace tessera::test
