@@ -13,6 +13,7 @@ class Case:
     participation: float = 1.0
     model: str = "lenet"
     note: str = ""
+    personal: bool = False  # also the models of an evaluation that trains; needs whole batches
 
     @property
     def label(self):
@@ -20,14 +21,40 @@ class Case:
 
 
 PLAIN = {"lr": 0.05, "batch": BATCH}
+TWICE = PLAIN | {"epochs": 2, "momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9}
+WHOLE = {"lr": 0.05, "batch": 64}  # more than any client has: the order within it does not matter
+SMALL = {"lr": 0.05, "batch": 4}   # several steps of three batches each
 HALF = {"participation": 0.5, "note": "half"}
 
+LR = {"train.lr": 0.0505}
+DITTO = {"lambda": 0.5, "personal_epochs": 2, "personal_lr": 0.04}
+DITTO_WRONG = [{"lambda": 0.0}, {"target": "trained w"}]
+PFEDME = {"lambda": 15.0, "K": 3, "R": 6, "eta": 0.02, "eta_p": 0.05, "beta": 0.8}
+PFEDME_WRONG = [{"beta": 1.0}, {"theta": "restarted"}]
+APFL = {"alpha0": 0.4, "eta_a": 0.5}
+APFL_WRONG = [{"eta_a": 0.0}, {"gradient": "at v"}]
+FEDAMP = {"mode": "heur", "x0": 0.3, "s": 5.0, "prox": 0.5}
+FEDAMP_WRONG = [{"prox": 0.0}, {"s": 0.0}]
+FO = {"mode": "fo", "alpha": 0.05, "beta": 0.05}
+HF = {"mode": "hf", "alpha": 0.01, "beta": 0.05}
+
 CASES = [
-    Case("fedavg", wrong=[{"train.lr": 0.0505}]),
-    Case("fedavg", wrong=[{"train.momentum": 0.89}, {"train.lr_decay": 1.0}],
-         train=PLAIN | {"epochs": 2, "momentum": 0.9, "weight_decay": 0.01, "lr_decay": 0.9},
+    Case("fedavg", wrong=[LR]),
+    Case("fedavg", wrong=[{"train.momentum": 0.89}, {"train.lr_decay": 1.0}], train=TWICE,
          model="mlp100", note="mlp100 momentum"),
-    Case("fedavg", wrong=[{"train.lr": 0.0505}], **HALF),
-    Case("fedper", wrong=[{"train.lr": 0.0505}]),
-    Case("fedper", wrong=[{"train.lr": 0.0505}], **HALF),
+    Case("fedavg", wrong=[LR], **HALF),
+    Case("fedper", wrong=[LR]),
+    Case("fedper", wrong=[LR], **HALF),
+    Case("ditto", DITTO, DITTO_WRONG),
+    Case("ditto", DITTO, DITTO_WRONG, **HALF),
+    Case("pfedme", PFEDME, PFEDME_WRONG),
+    Case("pfedme", PFEDME, PFEDME_WRONG, **HALF),
+    Case("apfl", APFL, APFL_WRONG),
+    Case("apfl", APFL, APFL_WRONG, **HALF),
+    Case("fedamp", FEDAMP, FEDAMP_WRONG),
+    Case("fedamp", {"mode": "heur"}, [{"prox": 0.0}, {"s": 0.0}], **HALF),
+    Case("peravg", FO, [{"alpha": 0.04}], train=SMALL, note="fo"),
+    Case("peravg", HF, [{"alpha": 0.009}, {"curvature": "dropped"}], train=SMALL, note="hf"),
+    Case("peravg", HF, [{"curvature": "dropped"}], train=SMALL, participation=0.5, note="hf half"),
+    Case("peravg", FO, [{"alpha": 0.04}], train=WHOLE, personal=True, note="fo whole batches"),
 ]

@@ -45,6 +45,12 @@ class Batches:
         self.used += 1
         return self.client.rows(self.positions[self.used - 1])
 
+    def check_disjoint(self, count):
+        """The next `count` batches share no sample, unless the client has too few for that."""
+        ahead = np.concatenate(self.positions[self.used:self.used + count])
+        if self.client.size >= count * self.batch and len(np.unique(ahead)) != len(ahead):
+            raise Mismatch(f"{self.where}: batches of one step overlap")
+
     def epochs(self, count):
         """Batches of `count` passes; each pass must visit every sample once."""
         for _ in range(count):
@@ -70,16 +76,21 @@ class Client:
     def rows(self, positions):
         return self.x[positions], self.y[positions]
 
+    def all(self):
+        return self.x, self.y
+
 
 class Dump:
     """A run of the program. Numbers are float64: the reference's own rounding does not matter."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, models):
         facts = json.loads((folder / "run.json").read_text())
-        self.rounds, self.train = facts["rounds"], facts["train"]
+        self.models = models
+        self.rounds, self.train, self.classes = facts["rounds"], facts["train"], facts["classes"]
         self.method, self.options = facts["method"]["name"], facts["method"]["options"]
         self.clients = [Client(folder / client["data"]) for client in facts["clients"]]
-        self.network = Network(facts["model"]["name"], facts["sample_shape"], facts["classes"])
+        self.ids = range(len(self.clients))
+        self.network = Network(facts["model"]["name"], facts["sample_shape"], self.classes)
         check_layout(self.network, facts["model"]["layers"])
         self.initial = read_safetensors(folder / "initial.safetensors")["w"].double()
         self.start = read_safetensors(folder / "start.safetensors")
@@ -98,6 +109,11 @@ class Dump:
         if begin != len(arrays["position"]):
             raise Mismatch("batches.npz: sizes and positions do not fit")
         return taken
+
+    def model_of(self, client):
+        """The client's model of the headline view, flat."""
+        layers = read_safetensors(self.models / f"client-{client}.safetensors")
+        return torch.cat([layers[name].flatten() for name, _ in self.network.layers]).double()
 
     def cohort(self, round_):
         """The clients that took part, ascending."""

@@ -1,7 +1,8 @@
 """The methods once more, from the specification's pseudo-code and nothing else.
 
 Each takes a dump and the method's options and returns the parameters that the program must end
-with, by their names in its final state.
+with, by their names in its final state. What `options.get` asks for is no option of the program:
+it is a known mistake, made on purpose (cases.py).
 """
 import torch
 
@@ -60,7 +61,7 @@ def fedavg(run, options):
 def fedper(run, options):
     body, head = run.network.body, run.network.head
     base = run.initial[body]
-    heads = {i: run.initial[head] for i in range(len(run.clients))}
+    heads = {i: run.initial[head] for i in run.ids}
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
@@ -70,30 +71,19 @@ def fedper(run, options):
     return {"server/base.w": base} | {f"client/{i}/head": h for i, h in heads.items()}
 
 
-def fedbabu(run, options):
-    """The head is the program's own random one; that it is orthogonal is checked, then it must
-    never move."""
-    body, head = run.network.body, run.network.head
-    g = run.start["server/g.w"].double()
-    def body_only(w, gradient):
-        gradient = gradient.clone()
-        gradient[head] = 0
-        return gradient
-
-    for t, taken in rounds_of(run):
-        g = average(run, {i: epochs_of_sgd(run, t, b, g, body_only) for i, b in taken.items()})
-    return {"server/g.w": g}
-
-
 def ditto(run, options):
+    lam, epochs = options["lambda"], options["personal_epochs"] or run.train["epochs"]
     g = run.initial
-    personal = {i: run.initial for i in range(len(run.clients))}
+    personal = {i: run.initial for i in run.ids}
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
             uploads[i] = epochs_of_sgd(run, t, batches, g)
-            pull = lambda v, gradient: gradient + options["lambda"] * (v - g)
-            personal[i] = epochs_of_sgd(run, t, batches, personal[i], pull)
+            sgd, v = Sgd(run, t, options["personal_lr"] or None), personal[i]
+            target = uploads[i] if options.get("target") == "trained w" else g
+            for batch in batches.epochs(epochs):
+                v = sgd.step(v, run.network.gradient(v, batch) + lam * (v - target))
+            personal[i] = v
         g = average(run, uploads)
     return {"server/g.w": g} | {f"client/{i}/v.w": v for i, v in personal.items()}
 
@@ -101,13 +91,14 @@ def ditto(run, options):
 def pfedme(run, options):
     lam, eta, eta_p = options["lambda"], options["eta"], options["eta_p"]
     g = run.initial
-    thetas = {i: run.initial for i in range(len(run.clients))}
+    thetas = {i: run.initial for i in run.ids}
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
             w = theta = g
             for _ in range(options["R"]):
                 batch = batches.next()
+                theta = w if options.get("theta") == "restarted" else theta
                 for _ in range(options["K"]):
                     theta = theta - eta_p * (run.network.gradient(theta, batch) +
                                              lam * (theta - w))
@@ -118,43 +109,52 @@ def pfedme(run, options):
 
 
 def apfl(run, options):
-    lr = run.train["lr"]
+    lr, eta_a = run.train["lr"], options["eta_a"] or run.train["lr"]
     g = run.initial
-    personal = {i: run.initial for i in range(len(run.clients))}
-    shares = {i: torch.tensor(options["alpha0"]).double() for i in range(len(run.clients))}
+    personal = {i: run.initial for i in run.ids}
+    shares = {i: torch.tensor(options["alpha0"]).double() for i in run.ids}
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
             w, v, a = g, personal[i], shares[i]
             for step, batch in enumerate(batches.epochs(run.train["epochs"])):
                 w = w - lr * run.network.gradient(w, batch)
-                at_mixture = run.network.gradient(a * v + (1 - a) * w, batch)
-                v_before, v = v, v - lr * a * at_mixture
+                mixture = v if options.get("gradient") == "at v" else a * v + (1 - a) * w
+                gradient = run.network.gradient(mixture, batch)
+                v = v - lr * a * gradient
                 if step == 0:
-                    a = torch.clamp(a - lr * torch.dot(v_before - w, at_mixture), 0, 1)
+                    a = torch.clamp(a - eta_a * torch.dot(v - w, gradient), 0, 1)
             uploads[i], personal[i], shares[i] = w, v, a
         g = average(run, uploads)
     return ({"server/g.w": g} | {f"client/{i}/v.w": v for i, v in personal.items()} |
-            {f"client/{i}/a": a for i, a in shares.items()})
+            {f"client/{i}/alpha": a for i, a in shares.items()})
 
 
 def fedamp(run, options):
-    """HeurFedAMP."""
-    models = {i: run.initial for i in range(len(run.clients))}
+    """HeurFedAMP. Participants who trained before are mixed; others join as new clients do, from
+    the mean of all models (docs/methods.md)."""
+    models, common = {}, run.initial
     for t, taken in rounds_of(run):
-        received = {i: mixture(models, list(taken), i, options) for i in taken}
+        circle = [i for i in taken if i in models]
+        received = {i: amp_mixture(models, circle, i, options) if i in circle else common
+                    for i in taken}
         for i, batches in taken.items():
             u = received[i]
-            pull = lambda w, gradient: gradient + options["prox"] * (w - u)
-            models[i] = epochs_of_sgd(run, t, batches, u, pull)
-    return {f"client/{i}/w.w": w for i, w in models.items()}
+            models[i] = epochs_of_sgd(
+                run, t, batches, u, lambda w, gradient: gradient + options["prox"] * (w - u))
+        common = sum(models.values()) / len(models)
+    return ({"server/common.w": common} |
+            {f"server/latest.{i}.w": w for i, w in models.items()} |
+            {f"client/{i}/w.w": w for i, w in models.items()})
 
 
-def mixture(models, cohort, i, options):
+def amp_mixture(models, circle, i, options):
     """u_i: x0 of its own model, the rest by a softmax over the cosines of centred models."""
-    own_share = options["x0"] or 1 / len(cohort)
-    centre = sum(models[j] for j in cohort) / len(cohort)
-    others = [j for j in cohort if j != i]
+    others = [j for j in circle if j != i]
+    if not others:
+        return models[i]
+    own_share = options["x0"] or 1 / len(circle)
+    centre = sum(models[j] for j in circle) / len(circle)
     cosine = torch.nn.functional.cosine_similarity
     cosines = torch.stack([cosine(models[i] - centre, models[j] - centre, dim=0) for j in others])
     shares = (1 - own_share) * torch.softmax(options["s"] * cosines, 0)
@@ -162,18 +162,21 @@ def mixture(models, cohort, i, options):
 
 
 def peravg(run, options):
-    """A step takes two batches (fo) or three (hf)."""
-    alpha, beta, exact = options["alpha"], options["beta"], options["mode"] == "hf"
+    """A step takes two batches (fo) or three (hf), disjoint where the client has enough samples."""
+    alpha, beta = options["alpha"], options["beta"] or run.train["lr"]
+    second_order = options["mode"] == "hf"
     g = run.initial
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
             w = g
             while batches.left() > 0:
-                d = run.network.gradient(
-                    w - alpha * run.network.gradient(w, batches.next()), batches.next())
-                if exact:
-                    d = d - alpha * hessian_times(run, w, d, batches.next())
+                batches.check_disjoint(3 if second_order else 2)
+                adapted = w - alpha * run.network.gradient(w, batches.next())
+                d = run.network.gradient(adapted, batches.next())
+                if second_order:
+                    curvature = hessian_times(run, w, d, batches.next())
+                    d = d - (0 if options.get("curvature") == "dropped" else alpha) * curvature
                 w = w - beta * d
             uploads[i] = w
         g = average(run, uploads)
@@ -187,5 +190,12 @@ def hessian_times(run, w, d, batch):
             run.network.gradient(w - delta * d, batch)) / (2 * delta)
 
 
+def peravg_personal(run, options, i, end):
+    g = end["server/g.w"]
+    return g - options["alpha"] * run.network.gradient(g, run.clients[i].all())
+
+
 METHODS = {f.__name__: f
-           for f in (fedavg, fedper, fedbabu, ditto, pfedme, apfl, fedamp, peravg)}
+           for f in (fedavg, fedper, ditto, pfedme, apfl, fedamp, peravg)}
+# What an evaluation makes of the final state, where that takes training of its own.
+PERSONAL = {"peravg": peravg_personal}

@@ -10,6 +10,7 @@ also computed with something wrong on purpose, and then the parameters must NOT 
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,7 @@ except ImportError as error:
 import federation
 from cases import CASES
 from dump import Dump, Mismatch
-from methods import METHODS
+from methods import METHODS, PERSONAL
 
 TOLERANCE = 1e-4  # on the absolute difference of a parameter
 
@@ -41,28 +42,31 @@ def run_program(program, case, folder):
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Mismatch(f"exit code {done.returncode}: {done.stderr.strip()}")
-    return Dump(dump)
+    return Dump(dump, folder / "out" / "models")
 
 
-def differences(run, changes):
-    """{what: greatest |difference|}, client states of one name together."""
-    was = run.train
-    run.train = was | {k[6:]: v for k, v in changes.items() if k.startswith("train.")}
+def differences(case, run, changes):
+    """{what: greatest |difference|}, those of all clients together."""
+    options, right = run.options | changes, run.train
+    run.train = right | {k[6:]: v for k, v in changes.items() if k.startswith("train.")}
     try:
-        expected = METHODS[run.method](run, run.options | changes)
+        expected = METHODS[run.method](run, options)
+        personal = {i: PERSONAL[run.method](run, options, i, expected)
+                    for i in run.ids if case.personal}
     finally:
-        run.train = was
-    compared = {name for name, tensor in run.end.items()
-                if tensor.is_floating_point() and tensor.numel() > 0}
-    if compared != set(expected):
-        raise Mismatch(f"the final state has {sorted(compared)}, expected {sorted(expected)}")
+        run.train = right
+    actual = {name: tensor.double() for name, tensor in run.end.items()
+              if tensor.is_floating_point() and tensor.numel() > 0}
+    if set(actual) != set(expected):
+        raise Mismatch(f"the final state has {sorted(actual)}, expected {sorted(expected)}")
+    pairs = [("*".join(re.split(r"(?<=client/)\d+|(?<=latest\.)\d+", name)), actual[name], expected[name])
+             for name in expected]
+    pairs += [("personal models", run.model_of(i), w) for i, w in personal.items()]
     out = {}
-    for name, value in expected.items():
-        what = name if name.startswith("server/") else "client/*/" + name.split("/", 2)[2]
-        if run.end[name].shape != value.shape:
-            raise Mismatch(f"{name} has shape {list(run.end[name].shape)}, not {list(value.shape)}")
-        difference = (run.end[name].double() - value).abs().max().item()
-        out[what] = max(out.get(what, 0.0), difference)
+    for what, is_, should in pairs:
+        if is_.shape != should.shape:
+            raise Mismatch(f"{what}: shape {list(is_.shape)}, not {list(should.shape)}")
+        out[what] = max(out.get(what, 0.0), (is_ - should).abs().max().item())
     return out
 
 
@@ -80,11 +84,11 @@ class Table:
 def check(program, case, folder, table):
     try:
         run = run_program(program, case, folder)
-        for what, difference in differences(run, {}).items():
+        for what, difference in differences(case, run, {}).items():
             table.row(case.label, what, difference, difference <= TOLERANCE)
         for changes in case.wrong:
             what = "wrong: " + ", ".join(f"{key} = {value}" for key, value in changes.items())
-            difference = max(differences(run, changes).values())
+            difference = max(differences(case, run, changes).values())
             table.row(case.label, what, difference, difference > TOLERANCE)
     except Mismatch as problem:
         table.row(case.label, str(problem), "", False)
