@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "method/any_method.hpp"
+#include "optim/ensemble.hpp"
 
 namespace tessera {
 
@@ -36,10 +37,8 @@ Weights FedMetaPer::learner_of(const Client& me, const Down& down, const Model& 
 
 FedMetaPer::Server FedMetaPer::init_server(const Setup& setup) const {
   const auto learner = first(setup);
-  const int64_t kept = head_bank ? setup.clients : 0;
-  const int64_t p = positions(setup.model, false).numel();
-  return {shared_of(setup.model, learner), at::zeros({kept, p}, learner.w.options()),
-          at::zeros({kept}, at::kBool)};
+  const auto head = learner.w.index_select(0, positions(setup.model, false));
+  return {shared_of(setup.model, learner), Bank::of(head_bank ? setup.clients : 0, head)};
 }
 
 FedMetaPer::Client FedMetaPer::init_client(const Setup& setup, ClientId) const {
@@ -61,16 +60,14 @@ FedMetaPer::Server FedMetaPer::aggregate(Server server,
   std::vector<Weighted> parts;
   for (const auto& upload : uploads) {
     parts.push_back(upload.body.shared);
-    if (!upload.body.head) continue;
-    server.bank[upload.client].copy_(*upload.body.head);
-    server.known[upload.client] = true;
+    if (upload.body.head) server.bank.put(upload.client, *upload.body.head);
   }
   server.shared = mean(parts);
   return server;
 }
 
 FedMetaPer::Down FedMetaPer::broadcast(const Server& server, const Guest&) const {
-  return {server.shared, server.bank.index({server.known})};
+  return {server.shared, server.bank.there()};
 }
 
 const Weights& FedMetaPer::chosen(const std::vector<Weights>& candidates,
@@ -87,21 +84,6 @@ const Weights& FedMetaPer::chosen(const std::vector<Weights>& candidates,
   return candidates[best];
 }
 
-namespace {
-
-/// Mean softmax of several models; its logarithm, since predictions are logits.
-Personal ensemble(const Model& model, std::vector<Weights> members) {
-  return {[&model, members = std::move(members)](const Tensor& x) {
-            auto sum = at::softmax(model.predict(members[0], x), 1);
-            for (size_t i = 1; i < members.size(); ++i)
-              sum += at::softmax(model.predict(members[i], x), 1);
-            return at::log(sum / static_cast<double>(members.size()));
-          },
-          std::nullopt};
-}
-
-}  // namespace
-
 Personal FedMetaPer::personalize(const Client& me, const Down& down, const Local& local,
                                  View view) const {
   std::vector<Weights> candidates;
@@ -116,7 +98,10 @@ Personal FedMetaPer::personalize(const Client& me, const Down& down, const Local
     return plain(local.model, model_of(chosen(candidates, local)));
   std::vector<Weights> members;
   for (const auto& learner : candidates) members.push_back(model_of(learner));
-  return ensemble(local.model, std::move(members));
+  return {[&model = local.model, members](const Tensor& x) {
+            return ensemble_logits(model, members, x);
+          },
+          std::nullopt};
 }
 
 Status FedMetaPer::check(const Setup& setup) const {

@@ -8,17 +8,16 @@
 
 #include "method/method.hpp"
 #include "optim/meta.hpp"
+#include "tensor/bank.hpp"
 
 namespace tessera {
 
 /// Base and head are those of a learner (optim/meta.hpp): learned rates included, p numbers a head.
 struct FedMetaPer {
   struct Server {
-    Weights shared;      // base of the learner, or all of it with head_init = server_mean
-    Tensor bank, known;  // heads [N, p], who has sent one [N]; empty without head_bank
-    static void fields(auto& m, auto&& f) {
-      f("shared", m.shared), f("bank", m.bank), f("known", m.known);
-    }
+    Weights shared;  // base of the learner, or all of it with head_init = server_mean
+    Bank bank;       // heads [N, p]; of nobody without head_bank
+    static void fields(auto& m, auto&& f) { f("shared", m.shared), f("bank", m.bank); }
   };
   struct Client {
     std::optional<Tensor> head;  // [p]; none: that of `shared`

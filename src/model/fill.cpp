@@ -7,33 +7,16 @@
 #include <stdexcept>
 
 #include "base/key.hpp"
+#include "tensor/orthonormal.hpp"
 
 namespace tessera {
 namespace {
 
-double inner(std::span<const double> a, std::span<const double> b) {
-  double sum = 0.0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
-/// Rows of a normal matrix, made orthonormal one after the other. Removing each projection twice
-/// keeps them orthogonal to rounding; LAPACK's QR would differ between machines.
+/// A random orthogonal n×n matrix times `scale`.
 void orthogonal(std::span<float> out, size_t n, double scale, Rng& rng) {
   std::vector<double> rows(n * n);
   for (double& value : rows) value = rng.normal();
-  for (size_t i = 0; i < n; ++i) {
-    const auto row = std::span(rows).subspan(i * n, n);
-    for (int pass = 0; pass < 2; ++pass) {
-      for (size_t j = 0; j < i; ++j) {
-        const auto other = std::span(rows).subspan(j * n, n);
-        const double along = inner(row, other);
-        for (size_t k = 0; k < n; ++k) row[k] -= along * other[k];
-      }
-    }
-    const double length = std::sqrt(inner(row, row));
-    for (double& value : row) value /= length;
-  }
+  orthonormalize(rows, n);
   for (size_t k = 0; k < n * n; ++k) out[k] = static_cast<float>(scale * rows[k]);
 }
 

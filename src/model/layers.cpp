@@ -5,11 +5,6 @@
 #include "base/key.hpp"
 
 namespace tessera {
-namespace {
-
-constexpr double kMomentum = 0.1;
-
-}  // namespace
 
 BatchNorms::BatchNorms(const Layout& layout, const Tensor& b, bool train)
     : given_(b.detach()), train_(train) {
@@ -25,7 +20,7 @@ Tensor BatchNorms::apply(const Tensor& x, const Tensor& weight, const Tensor& bi
   const Tensor& variance = running_.at(next_ + 1);
   next_ += 2;
   const bool batch = train_ && x.numel() > x.size(1);
-  return at::batch_norm(x, weight, bias, mean, variance, batch, kMomentum, kNormEpsilon, false);
+  return at::batch_norm(x, weight, bias, mean, variance, batch, kNormMomentum, kNormEpsilon, false);
 }
 
 Tensor BatchNorms::buffers() const {

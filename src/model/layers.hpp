@@ -9,11 +9,13 @@
 namespace tessera {
 
 constexpr double kNormEpsilon = 1e-5;  // added to variances
+constexpr double kNormMomentum = 0.1;  // share of a batch in the running values
 
 /// The batch norms of one pass, applied in the order of their buffers (mean and variance in turn).
-/// Training normalises by the batch (biased variance) and moves the running values by 0.1 towards
-/// it (unbiased variance); evaluation uses the running ones. A batch with one value per channel has
-/// no variance: there training, too, uses the running values and leaves them as they are.
+/// Training normalises by the batch (biased variance) and moves the running values by kNormMomentum
+/// towards it (unbiased variance); evaluation uses the running ones. A batch with one value per
+/// channel has no variance: there training, too, uses the running values and leaves them as they
+/// are.
 class BatchNorms {
  public:
   /// `b` [layout.numel()] is not changed.

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <numeric>
+#include "optim/derived_data.hpp"
 
 namespace tessera {
 
@@ -12,26 +12,7 @@ const Sequential* convolutional(const Model& model) {
 }
 
 ClientData training_maps(const Sequential& net, const Weights& at, const ClientData& data) {
-  constexpr int64_t kChunk = 256;  // the samples themselves are gathered piecewise
-  const int64_t n = data.train_size();
-  std::vector<int64_t> shape{n};
-  shape.insert(shape.end(), net.map_shape().begin(), net.map_shape().end());
-  auto pool = std::make_shared<Pool>();
-  pool->x = at::empty(shape, at::kFloat);
-  pool->y = at::empty({n}, at::kLong);
-  pool->classes = data.classes();
-  for (int64_t begin = 0; begin < n; begin += kChunk) {
-    const int64_t size = std::min(kChunk, n - begin);
-    const auto some = data.range(Part::kTrain, begin, begin + size);
-    pool->x.narrow(0, begin, size).copy_(net.maps(at, some.x));
-    pool->y.narrow(0, begin, size).copy_(some.y);
-  }
-  ClientData out;
-  out.name = data.name;
-  out.pool = std::move(pool);
-  out.train.resize(static_cast<size_t>(n));
-  std::iota(out.train.begin(), out.train.end(), 0);
-  return out;
+  return mapped_training(data, net.map_shape(), [&](const Tensor& x) { return net.maps(at, x); });
 }
 
 Cut cut(const Sequential& net, const Weights& whole) {

@@ -1,6 +1,9 @@
 // A model in two: a part that goes its own way (a head, attention projections), and the rest.
 #pragma once
 
+#include <string_view>
+
+#include "base/status.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/weights.hpp"
 
@@ -11,6 +14,8 @@ class Split {
  public:
   /// `part`: ascending positions, as Layout::positions gives them.
   Split(const Layout& layout, Tensor part);
+  /// The last `modules` modules against all before them.
+  Split(const Layout& layout, int64_t modules);
   /// The slices of a role against all others.
   Split(const Layout& layout, Role role);
 
@@ -26,5 +31,8 @@ class Split {
  private:
   Tensor part_, rest_;
 };
+
+/// Whether `method`'s per_layers leave anything before the last modules: a sentence if not.
+Status check_per_layers(const Layout& layout, int64_t per_layers, std::string_view method);
 
 }  // namespace tessera

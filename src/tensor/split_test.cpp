@@ -37,5 +37,17 @@ TEST(Split, AnEmptyPartLeavesEverything) {
   EXPECT_TRUE(split.joined(split.part_of(whole.w), split.rest_of(whole)).w.equal(whole.w));
 }
 
+TEST(Split, TheLastModulesAgainstTheRest) {
+  const Split split(kLayout, 2);
+  EXPECT_TRUE(split.part_of(at::arange(10)).equal(at::tensor({6, 7, 8, 9}, at::kLong)));
+}
+
+TEST(Split, PerLayersMustLeaveSomething) {
+  EXPECT_TRUE(check_per_layers(kLayout, 4, "fedrep").ok());
+  EXPECT_EQ(message(check_per_layers(kLayout, 5, "fedrep")),
+            "fedrep: per_layers = 5 takes all 5 layers of this model; set method.per_layers to 4 "
+            "or less");
+}
+
 }  // namespace
 }  // namespace tessera
