@@ -30,6 +30,11 @@ MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
+MethodInfo lgfedavg();
+MethodInfo fedrep();
+MethodInfo fedbabu();
+MethodInfo fedbn();
+MethodInfo fedrod();
 MethodInfo fedhealth();
 MethodInfo ditto();
 MethodInfo peravg();
@@ -68,6 +73,11 @@ const std::vector<MethodInfo>& methods() {
       pfedhn(),
       pfedht(),
       pfedht_nohn(),
+      lgfedavg(),
+      fedrep(),
+      fedbabu(),
+      fedbn(),
+      fedrod(),
       fedhealth(),
       ditto(),
       peravg(),

@@ -1,0 +1,89 @@
+// FedRep (Collins et al., "Exploiting Shared Representations for Personalized Federated Learning",
+// ICML 2021, Algorithm 1): a shared base, a private head; the head is fitted first, then the base
+// under the fixed head, never both at once.
+// Deviation: while the head is fitted, the base works in evaluation mode (no dropout, its running
+// statistics stand), so its features are computed once. Both phases have an optimiser of their own.
+
+#include "base/key.hpp"
+#include "method/any_method.hpp"
+#include "method/fedavg.hpp"
+#include "optim/head_fit.hpp"
+#include "tensor/split.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kHeadPhase = 1;  // its batches come in another order than those of the base
+
+struct FedRep {
+  struct Server {
+    Weights base;  // w: [d_B]
+    static void fields(auto& m, auto&& f) { f("base", m.base); }
+  };
+  struct Client {
+    Tensor head;  // [d_P]
+    static void fields(auto& m, auto&& f) { f("head", m.head); }
+  };
+  using Down = Weights;
+  using Up = Weighted;
+
+  TrainOptions train;
+  int64_t per_layers = 1, head_epochs = 5;
+  static void options(auto& m, auto&& f) {
+    f(between("per_layers", 1, 100, "layers with parameters, from the last, that stay private"),
+      m.per_layers);
+    f(between("head_epochs", 1, 10000, "passes that fit the head, before train.epochs of the base"),
+      m.head_epochs);
+  }
+
+  Split split(const Model& model) const { return {model.layout(), per_layers}; }
+  Status check(const Setup& setup) const {
+    return check_per_layers(setup.model.layout(), per_layers, "fedrep");
+  }
+
+  Server init_server(const Setup& setup) const {
+    return {split(setup.model).rest_of(setup.model.init(setup.key))};
+  }
+  Client init_client(const Setup& setup, ClientId) const {
+    return {split(setup.model).part_of(setup.model.init(setup.key).w)};
+  }
+  Down broadcast(const Server& server, ClientId) const { return server.base; }
+
+  Weights with_fitted_head(const Weights& start, const Local& local) const {
+    auto here = local;
+    here.key = derive(local.key, kHeadPhase);
+    return fit_head(start, here, train, per_layers, head_epochs).weights;
+  }
+  Trained trained(const Weights& start, const Local& local) const {
+    return local_sgd(with_fitted_head(start, local), local, train,
+                     {.only = split(local.model).mask().logical_not()});
+  }
+
+  Step<Client, Up> local_update(const Client& me, const Down& base, const Local& local) const {
+    const auto parts = split(local.model);
+    const auto after = trained(parts.joined(me.head, base), local);
+    return {{parts.part_of(after.weights.w)},
+            {parts.rest_of(after.weights), static_cast<double>(local.data.train_size())},
+            after.loss};
+  }
+  Server aggregate(Server, std::span<const Received<Up>> uploads) const {
+    return {mean(bodies(uploads))};
+  }
+
+  Personal personalize(const Client& me, const Down& base, const Local& local, View view) const {
+    auto start = split(local.model).joined(me.head, base);
+    if (local.newcomer) start = with_fitted_head(start, local);
+    return plain(local.model, view == View::kPre ? start : trained(start, local).weights);
+  }
+};
+
+}  // namespace
+
+MethodInfo fedrep() {
+  return describe<FedRep>({.name = "fedrep",
+                           .line = "shared base, private head, fitted one after the other",
+                           .paper = "Collins et al., ICML 2021",
+                           .headline = View::kPost});
+}
+
+}  // namespace tessera
