@@ -71,6 +71,35 @@ def fedper(run, options):
     return {"server/base.w": base} | {f"client/{i}/head": h for i, h in heads.items()}
 
 
+def fedbabu(run, options):
+    """The head is the program's own: orthogonal rows, the same for everybody, and it never moves."""
+    body, head = run.network.body, run.network.head
+    h0 = run.end["client/0/head"].double()
+    check_orthogonal(h0[:-run.classes].view(run.classes, -1))
+    g = torch.cat([run.initial[body], h0])
+
+    def frozen(w, gradient):
+        gradient[head] *= 1.0 if options.get("head") == "trained" else 0.0
+        return gradient
+
+    for t, taken in rounds_of(run):
+        g = average(run, {i: epochs_of_sgd(run, t, b, g, frozen) for i, b in taken.items()})
+    return {"server/body.w": g[body]} | {f"client/{i}/head": g[head] for i in run.ids}
+
+
+def check_orthogonal(rows):
+    gram = rows @ rows.T
+    if (gram - torch.eye(len(rows)) * gram[0, 0]).abs().max() > 1e-5 * gram[0, 0]:
+        raise Mismatch("the head's rows are not orthogonal and of one length")
+
+
+def fedbabu_personal(run, options, i, end):
+    w = torch.cat([end["server/body.w"], end[f"client/{i}/head"]])
+    for _ in range(options["ft_epochs"]):
+        w = w - run.train["lr"] * run.network.gradient(w, run.clients[i].all())
+    return w
+
+
 def ditto(run, options):
     lam, epochs = options["lambda"], options["personal_epochs"] or run.train["epochs"]
     g = run.initial
@@ -196,6 +225,6 @@ def peravg_personal(run, options, i, end):
 
 
 METHODS = {f.__name__: f
-           for f in (fedavg, fedper, ditto, pfedme, apfl, fedamp, peravg)}
+           for f in (fedavg, fedper, fedbabu, ditto, pfedme, apfl, fedamp, peravg)}
 # What an evaluation makes of the final state, where that takes training of its own.
-PERSONAL = {"peravg": peravg_personal}
+PERSONAL = {"fedbabu": fedbabu_personal, "peravg": peravg_personal}
