@@ -15,8 +15,8 @@ namespace {
 struct Apfl : FedAvg {
   struct Client {
     Weights v;
-    double alpha = 0;
-    static void fields(auto& m, auto&& f) { f("v", m.v), f("alpha", m.alpha); }
+    double a = 0;
+    static void fields(auto& m, auto&& f) { f("v", m.v), f("alpha", m.a); }
   };
   double alpha0 = 0.5, eta_a = 0, reg = 0;
   static void options(auto& m, auto&& f) {
@@ -31,7 +31,7 @@ struct Apfl : FedAvg {
 
   static Weights mixture(const Client& me, const Weights& w, const Model& model) {
     // lerp is exact at both ends: a = 0 is w and a = 1 is v bit for bit.
-    Weights out{at::lerp(w.w, me.v.w, me.alpha), at::lerp(w.b, me.v.b, me.alpha)};
+    Weights out{at::lerp(w.w, me.v.w, me.a), at::lerp(w.b, me.v.b, me.a)};
     if (out.b.numel() > 0) out.b = at::maximum(out.b, least_buffers(model));
     return out;
   }
@@ -42,7 +42,7 @@ struct Apfl : FedAvg {
     double loss = 0;  // mean of the mixture's before each step
   };
   Round trained(const Client& me, const Weights& g, const Local& local) const {
-    Round out{{me.v.clone(), me.alpha}, g.clone()};
+    Round out{{me.v.clone(), me.a}, g.clone()};
     EpochStream stream(local, Part::kTrain, train.batch);
     const int64_t steps = train.epochs * stream.per_epoch();
     Optimizer shared(train, train.lr_at(local.round)), own(train, train.lr_at(local.round));
@@ -53,10 +53,11 @@ struct Apfl : FedAvg {
       shared.step(out.w.w, slope);
       auto mixed = mixture(out.me, out.w, local.model);
       out.loss += batch_gradient(local.model, mixed, batch, train.loss_kind(), key, slope);
-      auto part = slope.mul(out.me.alpha);
+      // Both by the slope at the mixture of the old v and a.
+      const double share = step == 0 ? next_share(out, slope, local.round) : out.me.a;
+      auto part = slope.mul(out.me.a);
       own.step(out.me.v.w, part);
-      out.me.v.b = mixed.b;
-      if (step == 0) out.me.alpha = next_share(out, slope, local.round);
+      out.me = {{out.me.v.w, mixed.b}, share};
     }
     out.loss /= static_cast<double>(std::max<int64_t>(1, steps));
     return out;
@@ -64,8 +65,8 @@ struct Apfl : FedAvg {
   /// One step down d L(a v + (1 − a) w) / da = <v − w, slope at the mixture>.
   double next_share(const Round& at, const Tensor& slope, int64_t round) const {
     const double rate = (eta_a > 0 ? eta_a : train.lr) * train.decay_at(round);
-    const double down = dot64(at.me.v.w - at.w.w, slope) + reg * at.me.alpha;
-    return std::clamp(at.me.alpha - rate * down, 0.0, 1.0);
+    const double down = dot64(at.me.v.w - at.w.w, slope) + reg * at.me.a;
+    return std::clamp(at.me.a - rate * down, 0.0, 1.0);
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
@@ -78,7 +79,7 @@ struct Apfl : FedAvg {
     if (view == View::kPre) return plain(local.model, mixture(start, g, local.model));
     const auto done = trained(start, g, local);
     auto out = plain(local.model, mixture(done.me, done.w, local.model));
-    out.notes = {{"alpha", at::scalar_tensor(done.me.alpha, at::kDouble)}};
+    out.notes = {{"alpha", at::scalar_tensor(done.me.a, at::kDouble)}};
     return out;
   }
   std::vector<Exhibit> exhibits(const Server&, const Notes& notes) const {

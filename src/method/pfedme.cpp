@@ -4,6 +4,9 @@
 // problem instead of a given accuracy, from where the last batch left theta. Of [train] it uses
 // batch, lr_decay (on eta and eta_p) and loss.
 
+#include <cmath>
+#include <stdexcept>
+
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
 #include "optim/epochs.hpp"
@@ -61,6 +64,9 @@ struct PFedMe : FedAvg {
     }
     out.w.b = out.theta.b;
     out.loss /= static_cast<double>(batches * inner);
+    // Stable on the pull alone is not stable on a steep loss; train.lr is not to blame here.
+    if (!std::isfinite(out.loss))
+      throw std::runtime_error("the own model diverged; lower method.eta_p");
     return out;
   }
 

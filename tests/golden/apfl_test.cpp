@@ -28,12 +28,11 @@ Walk walked(Walk at, const Pair& x, int steps, double eta_a, double reg, Variant
     Pair mixed{};
     for (size_t j = 0; j < 2; ++j) mixed[j] = at.a * at.v[j] + (1 - at.a) * at.w[j];
     const auto slope = slope_at(variant == Variant::kSlopeAtV ? at.v : mixed, x);
+    double down = reg * at.a;  // the slope by a, where the slope by v was taken
+    for (size_t j = 0; j < 2; ++j) down += (at.v[j] - at.w[j]) * slope[j];
     for (size_t j = 0; j < 2; ++j) at.v[j] -= kLr * at.a * slope[j];
-    if (step == 0 || variant == Variant::kEveryBatch) {
-      double down = reg * at.a;
-      for (size_t j = 0; j < 2; ++j) down += (at.v[j] - at.w[j]) * slope[j];
+    if (step == 0 || variant == Variant::kEveryBatch)
       at.a = std::clamp(at.a - eta_a * down, 0.0, 1.0);
-    }
     if (variant == Variant::kOverwritten) at.v = mixed;
   }
   return at;
@@ -72,7 +71,27 @@ TEST(Apfl, FollowsTheEquations) {
   }
 }
 
-// The test above can tell: the slope at v, v overwritten by the mixture, a stepped on every batch.
+// Learning a is descent on the loss of the mixture: <v − w, slope> is its derivative.
+TEST(Apfl, ShareIsSteppedDownItsOwnSlope) {
+  const auto loss = [](const Walk& at, double a) {
+    double sum = 0;
+    for (size_t j = 0; j < 2; ++j) {
+      const double apart = a * at.v[j] + (1 - a) * at.w[j] - kA[j];
+      sum += 0.5 * kCurvature[j] * apart * apart;
+    }
+    return sum;
+  };
+  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 1));
+  toy.play(1, 1);
+  Walk at{kFirst, kFirst, 0.7};
+  const auto s = slope_at(at.w, kA);
+  for (size_t j = 0; j < 2; ++j) at.w[j] -= kLr * s[j];
+  const double slope = (loss(at, 0.7 + 1e-5) - loss(at, 0.7 - 1e-5)) / 2e-5;
+  EXPECT_GT(std::abs(slope), 1e-2);
+  EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), 0.7 - 0.2 * slope, 1e-6);
+}
+
+// The tests above can tell: the slope at v, v overwritten by the mixture, a stepped on every batch.
 TEST(Apfl, PublicVariantsEndElsewhere) {
   const auto right = reference(Variant::kRight, 0.2, 0);
   for (const auto variant : {Variant::kSlopeAtV, Variant::kOverwritten, Variant::kEveryBatch}) {

@@ -159,5 +159,15 @@ TEST(PFedMe, RefusesUnstableRates) {
             "one of them");
 }
 
+// eta_p (h + lambda) = 9.5: the pull alone would be stable.
+TEST(PFedMe, DivergenceNamesTheKeyToLower) {
+  auto toy = quadratic_toy({{kA}}, options({{"lambda", 0.1}, {"eta_p", 9}, {"R", 200}}));
+  EXPECT_TRUE(toy.method->check(*toy.setup).ok());
+  const auto report = toy.driver->play(1);
+  ASSERT_FALSE(report.ok());
+  EXPECT_NE(message(report.status()).find("lower method.eta_p"), std::string::npos)
+      << message(report.status());
+}
+
 }  // namespace
 }  // namespace tessera::test

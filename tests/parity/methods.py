@@ -150,9 +150,10 @@ def apfl(run, options):
                 w = w - lr * run.network.gradient(w, batch)
                 mixture = v if options.get("gradient") == "at v" else a * v + (1 - a) * w
                 gradient = run.network.gradient(mixture, batch)
+                slope = torch.dot(v - w, gradient)  # by a, at the point where `gradient` was taken
                 v = v - lr * a * gradient
                 if step == 0:
-                    a = torch.clamp(a - eta_a * torch.dot(v - w, gradient), 0, 1)
+                    a = torch.clamp(a - eta_a * slope, 0, 1)
             uploads[i], personal[i], shares[i] = w, v, a
         g = average(run, uploads)
     return ({"server/g.w": g} | {f"client/{i}/v.w": v for i, v in personal.items()} |
