@@ -55,20 +55,29 @@ struct Player {
     return cells;
   }
 
-  /// The candidate to go on with. The runs of the others stay where they are, for people to look
-  /// at.
+  /// The candidate to go on with. One whose training fails, as at too high a rate, is left out and
+  /// said so. The runs of the others stay where they are, for people to look at.
   Result<const Candidate*> choose(const PlannedRow& row) {
     const Candidate* best = &row.candidates[0];
     if (!row.tuned()) return best;
     double most = -1;
+    Status failed;
     for (const auto& candidate : row.candidates) {
-      TESSERA_ASSIGN(const auto cells, cells_of(candidate.cells[0], candidate.label));
-      if (std::isnan(cells[0].validation))
+      const auto cells = cells_of(candidate.cells[0], candidate.label);
+      if (!cells.ok() && error_of(cells.status()) == Error::kInternal) {
+        failed = at_place(cells.status(), candidate.cells[0].name);
+        print_error(failed);
+        continue;
+      }
+      TESSERA_RETURN_IF_ERROR(cells.status());
+      const double validation = cells->front().validation;
+      if (std::isnan(validation))
         return fail(Error::kInvalid,
                     "{}: no validation accuracy to choose a setting by; data.val must be above 0",
                     candidate.cells[0].name);
-      if (cells[0].validation > most) most = cells[0].validation, best = &candidate;
+      if (validation > most) most = validation, best = &candidate;
     }
+    if (most < 0) return failed;
     return best;
   }
 };

@@ -145,7 +145,8 @@ Result<RoundReport> Driver::play(int64_t round) {
   if (asked && sorted.accepted.empty()) {
     engine_.acknowledge({});
     return fail(Error::kInternal,
-                "round {}: every upload was rejected ({}); if training diverged, lower train.lr",
+                "round {}: every upload was rejected ({}); if training diverged, lower train.lr or "
+                "the method's own rates",
                 round, report.problems.front());
   }
   const double server = wall_seconds();

@@ -127,6 +127,18 @@ TEST_F(Compare, ASettingIsChosenOnTheValidationSplitOfTheFirstSeed) {
   EXPECT_TRUE(exists("c/fedper-train.lr=0.1-s2/summary.json"));
 }
 
+TEST_F(Compare, ACandidateThatDivergesIsLeftOut) {
+  const auto done = tessera({"compare", path("e.toml"), "--methods", "fedavg:train.lr=1e30|0.1",
+                             "--seeds", "2", "--out", path("c"), "--quiet"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("fedavg-train.lr=1e30-s1: "));
+  EXPECT_TRUE(accuracies("c").contains("fedavg train.lr=0.1"));
+  const auto none = tessera({"compare", path("e.toml"), "--methods", "fedavg:train.lr=1e30|1e31",
+                             "--out", path("d"), "--quiet"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("every upload was rejected"));
+}
+
 TEST_F(Compare, WrongWords) {
   const auto expect_wrong = [&](const std::vector<std::string>& more, const std::string& text) {
     std::vector<std::string> all{"compare", path("e.toml"), "--out", path("c")};
