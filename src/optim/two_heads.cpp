@@ -64,26 +64,67 @@ Tensor balance(std::span<const int64_t> counts, double gamma) {
   return at::tensor(out);
 }
 
-TwoHeads train_two_heads(const TwoHeads& start, const PrivateHead& head, const Local& local,
-                         const TrainOptions& options, double gamma) {
-  const int64_t d = start.weights.w.numel();
-  const auto shift = balance(local.data.class_counts(Part::kTrain), gamma);
-  const auto shares = class_shares(local.data);
-  const auto gradient = [&](Weights& at, const Examples& batch, uint64_t key, Tensor& grad) {
+namespace {
+
+/// Gradients of both losses at w = (body and G, source of P).
+struct BothLosses {
+  const Model& model;
+  const PrivateHead& head;
+  Tensor shift, shares;
+
+  double gradient(Weights& at, const Examples& batch, uint64_t key, Tensor& grad) const {
+    const int64_t d = model.layout().numel();
+    auto generic_grad = grad.slice(0, 0, d), source_grad = grad.slice(0, d);
+    double value = 0;
+    if (by_hand(at, batch, generic_grad, source_grad, value)) return value;
     const auto w = at.w.slice(0, 0, d).detach().requires_grad_(true);
     const auto source = at.w.slice(0, d).detach().requires_grad_(true);
-    const auto out = local.model.forward({w, at.b}, batch.x, {true, key});
+    const auto out = model.forward({w, at.b}, batch.x, {true, key});
     const auto generic = loss_value(Loss::kCrossEntropy, out.logits + shift, batch.y);
     const auto v = head.shape().logits(head.made_of(source, shares), out.features.detach());
     const auto personal = loss_value(Loss::kCrossEntropy, out.logits.detach() + v, batch.y);
-    grad.slice(0, 0, d).copy_(torch::autograd::grad({generic}, {w})[0]);
-    grad.slice(0, d).copy_(torch::autograd::grad({personal}, {source})[0]);
+    generic_grad.copy_(torch::autograd::grad({generic}, {w})[0]);
+    source_grad.copy_(torch::autograd::grad({personal}, {source})[0]);
     at.b = out.buffers;
     return personal.item<double>();
+  }
+
+  /// By the model's own gradient, where it has one: the shift is a change of G's bias, and what
+  /// moves P is what would move the head of the plain network with G + P.
+  bool by_hand(const Weights& at, const Examples& batch, Tensor& generic_grad, Tensor& source_grad,
+               double& value) const {
+    const int64_t d = generic_grad.numel();
+    auto shifted = Weights{at.w.slice(0, 0, d), at.b}.clone();
+    shifted.w.slice(0, d - shift.numel()).add_(shift);
+    const auto step = [&](const Weights& where, Tensor& grad) {
+      return model.value_and_grad(where, batch.x, batch.y, Loss::kCrossEntropy, grad, value);
+    };
+    if (!step(shifted, generic_grad)) return false;
+    const auto source = at.w.slice(0, d).detach();
+    const auto both = head.added({at.w.slice(0, 0, d), at.b}, source, shares);
+    auto grad = at::empty_like(both.w);
+    if (!step(both, grad)) return false;
+    const auto learned = source.requires_grad_(true);
+    const auto p = head.made_of(learned, shares);
+    source_grad.copy_(
+        torch::autograd::grad({p}, {learned}, {grad.slice(0, head.shape().begin)})[0]);
+    return true;
+  }
+};
+
+}  // namespace
+
+TwoHeads train_two_heads(const TwoHeads& start, const PrivateHead& head, const Local& local,
+                         const TrainOptions& options, double gamma) {
+  const BothLosses losses{local.model, head, balance(local.data.class_counts(Part::kTrain), gamma),
+                          class_shares(local.data)};
+  const auto gradient = [&](Weights& at, const Examples& batch, uint64_t key, Tensor& grad) {
+    return losses.gradient(at, batch, key, grad);
   };
   // One vector: every optimiser here works number by number, so this is as good as two.
   const auto trained = local_sgd({at::cat({start.weights.w, start.source}), start.weights.b}, local,
                                  options, {.gradient = gradient});
+  const int64_t d = start.weights.w.numel();
   const auto& w = trained.weights.w;
   return {{w.slice(0, 0, d).clone(), trained.weights.b}, w.slice(0, d).clone(), trained.loss};
 }

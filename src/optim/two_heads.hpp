@@ -42,7 +42,7 @@ struct TwoHeads {
   double loss = 0;  // mean of the private one's
 };
 
-/// local_sgd on both at once. Every step uses one pass: CE(G z + balance, y) moves body and G,
+/// local_sgd on both at once. At the same point CE(G z + balance, y) moves body and G, and
 /// CE(G z + P z, y) moves the source of P alone, G z and z being constants to it.
 TwoHeads train_two_heads(const TwoHeads& start, const PrivateHead& head, const Local& local,
                          const TrainOptions& options, double gamma);
