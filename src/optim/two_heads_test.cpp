@@ -104,10 +104,10 @@ TEST(PrivateHead, AHypernetworkByHand) {
   const PrivateHead head(shape, true);
   ASSERT_EQ(head.numel(), 16 * 2 + 16 + 4 * 16 + 4);
   auto source = at::zeros({head.numel()});
-  source[0] = 2;             // hidden 0 from share 0
-  source[3] = -1;            // hidden 1 from share 1: rectified away
-  source[48 + 0] = 3;        // P_0 from hidden 0
-  source[48 + 16 + 1] = 5;   // P_1 from hidden 1
+  source[0] = 2;              // hidden 0 from share 0
+  source[3] = -1;             // hidden 1 from share 1: rectified away
+  source[48 + 0] = 3;         // P_0 from hidden 0
+  source[48 + 16 + 1] = 5;    // P_1 from hidden 1
   source[48 + 64 + 3] = 0.5;  // bias of P_3
   const auto p = head.made_of(source, at::tensor({0.25F, 0.75F}));
   EXPECT_TRUE(p.equal(at::tensor({1.5F, 0.0F, 0.0F, 0.5F})));

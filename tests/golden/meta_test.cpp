@@ -256,7 +256,8 @@ TEST(FedMetaPer, LossDuringAndAfterAdaptationMayDisagree) {
 }
 
 TEST(FedMetaPer, EnsembleAveragesProbabilities) {
-  const auto personal = Choice("ensemble", {-3, 2}).personal(View::kPre);
+  const Choice choice("ensemble", {-3, 2});  // owns the model that predicts
+  const auto personal = choice.personal(View::kPre);
   EXPECT_FALSE(personal.weights);
   const double p = (share0({0, -3}, 1.5) + share0({0, 2}, 1.5)) / 2;
   const auto logits = personal.predict(at::tensor({1.5F}).view({1, 1}));
