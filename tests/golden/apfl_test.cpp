@@ -119,15 +119,6 @@ TEST(Apfl, ShareStaysAShare) {
   }
 }
 
-ToyOptions noisy(const std::string& method) {
-  ToyOptions out{.method = method};
-  out.train.batch = 7;  // does not divide the data
-  out.train.epochs = 2;
-  out.train.lr = 0.05;
-  out.train.momentum = 0.9;
-  return out;
-}
-
 TEST(Apfl, SharedModelIsFedAvg) {
   auto apfl = make_toy(noisy("apfl")), avg = make_toy(noisy("fedavg"));
   apfl.play(1, 3), avg.play(1, 3);

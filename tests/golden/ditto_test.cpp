@@ -48,15 +48,6 @@ TEST(Ditto, OneStepByHand) {
                              v[1] - 0.25 * (t[1] + 2 * (v[1] - g[1]))});
 }
 
-ToyOptions noisy(const std::string& method) {
-  ToyOptions out{.method = method};
-  out.train.batch = 7;  // does not divide the data
-  out.train.epochs = 2;
-  out.train.lr = 0.05;
-  out.train.momentum = 0.9;
-  return out;
-}
-
 TEST(Ditto, SharedModelIsFedAvg) {
   auto ditto = make_toy(noisy("ditto")), avg = make_toy(noisy("fedavg"));
   ditto.play(1, 3), avg.play(1, 3);

@@ -326,15 +326,6 @@ TEST(FedAcs, MixesRunningStatistics) {
   EXPECT_EQ(alone[1].max().item<float>(), 0);
 }
 
-ToyOptions noisy(const std::string& method) {
-  ToyOptions out{.method = method};
-  out.train.batch = 7;  // does not divide the data
-  out.train.epochs = 2;
-  out.train.lr = 0.05;
-  out.train.momentum = 0.9;
-  return out;
-}
-
 TEST(FedAcs, OneClientIsLocalTraining) {
   auto options = noisy("local");
   options.numbers = {{"patience", 0}};

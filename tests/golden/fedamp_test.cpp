@@ -231,15 +231,6 @@ TEST(FedAmp, ModeFollowsTheSizeOfTheNetwork) {
   EXPECT_EQ(pull("mlp100", {3, 32, 32}, "exact"), 0);
 }
 
-ToyOptions noisy(const std::string& method) {
-  ToyOptions out{.method = method};
-  out.train.batch = 7;  // does not divide the data
-  out.train.epochs = 2;
-  out.train.lr = 0.05;
-  out.train.momentum = 0.9;
-  return out;
-}
-
 TEST(FedAmp, OneClientWithoutPullIsLocalTraining) {
   auto options = noisy("local");
   options.numbers = {{"patience", 0}};

@@ -5,108 +5,72 @@
 
 #include <cmath>
 
-#include "support/toy.hpp"
+#include "support/napkin.hpp"
 
 namespace tessera::test {
 namespace {
 
-double sigmoid(double a) { return 1 / (1 + std::exp(-a)); }
-
-struct Point {
-  double body, head;
-};
-
-// Gradient of the mean cross-entropy of NapkinModel: (p0 − [y=0]) x and (p1 − [y=1]) x.
-Point slope(Point w, const std::vector<float>& x, const std::vector<int64_t>& y) {
-  Point g{0, 0};
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double p0 = sigmoid((w.body - w.head) * x[i]);
-    g.body += (p0 - (y[i] == 0)) * x[i] / static_cast<double>(x.size());
-    g.head += ((1 - p0) - (y[i] == 1)) * x[i] / static_cast<double>(x.size());
-  }
-  return g;
-}
-
-const std::vector<float> kXa{1.0F}, kXb{2.0F, -1.0F, 0.5F};
-const std::vector<int64_t> kYa{0}, kYb{1, 0, 0};
-constexpr Point kStart{0.5, -0.25};
-constexpr double kLr = 0.2;
-
-Federation napkin_federation() {
-  Federation out;
-  out.sample_shape = {1};
-  out.classes = 2;
-  out.clients = {napkin_client(kXa, kYa), napkin_client(kXb, kYb)};
-  return out;
-}
-
-Toy napkin(ToyOptions options) {
-  options.train.lr = kLr;
-  options.train.batch = 100;
-  return Toy(napkin_federation(), std::make_shared<NapkinModel>(), options);
-}
-
-Point at_server(const Toy& toy, const std::string& name) {
+Napkin at_server(const Toy& toy, const std::string& name) {
   const auto& w = toy.driver->server().at(name);
   return {w[0].item<float>(), w.numel() > 1 ? w[1].item<float>() : NAN};
 }
 
 TEST(Napkin, OneFedAvgRound) {
-  auto toy = napkin({.method = "fedavg"});
+  auto toy = napkin_toy({.method = "fedavg"});
   toy.play(1, 1);
-  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
+  const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
   const auto g = at_server(toy, "g.w");
   // Weights 1 and 3: the clients' numbers of samples.
-  EXPECT_NEAR(g.body, kStart.body - kLr * (a.body + 3 * b.body) / 4, 1e-6);
-  EXPECT_NEAR(g.head, kStart.head - kLr * (a.head + 3 * b.head) / 4, 1e-6);
+  EXPECT_NEAR(g.body, kNapkinStart.body - kNapkinLr * (a.body + 3 * b.body) / 4, 1e-6);
+  EXPECT_NEAR(g.head, kNapkinStart.head - kNapkinLr * (a.head + 3 * b.head) / 4, 1e-6);
 }
 
 TEST(Napkin, TwoLocalEpochsAreTwoSteps) {
   ToyOptions options{.method = "fedavg"};
   options.train.epochs = 2;
-  auto toy = napkin(options);
+  auto toy = napkin_toy(options);
   toy.play(1, 1);
-  const auto walk = [](const auto& x, const auto& y) {
-    Point w = kStart;
+  const auto walk = [](const NapkinData& data) {
+    Napkin w = kNapkinStart;
     for (int i = 0; i < 2; ++i) {
-      const auto g = slope(w, x, y);
-      w = {w.body - kLr * g.body, w.head - kLr * g.head};
+      const auto g = napkin_slope(w, data);
+      w = {w.body - kNapkinLr * g.body, w.head - kNapkinLr * g.head};
     }
     return w;
   };
-  const auto a = walk(kXa, kYa), b = walk(kXb, kYb);
+  const auto a = walk(kNapkinA), b = walk(kNapkinB);
   EXPECT_NEAR(at_server(toy, "g.w").body, (a.body + 3 * b.body) / 4, 1e-6);
 }
 
 TEST(Napkin, FedProxPullsTheSecondStepBack) {
   ToyOptions options{.method = "fedprox", .numbers = {{"mu", 0.7}}};
   options.train.epochs = 2;
-  auto toy = napkin(options);
+  auto toy = napkin_toy(options);
   toy.play(1, 1);
-  const auto walk = [](const auto& x, const auto& y) {
-    Point w = kStart;
+  const auto walk = [](const NapkinData& data) {
+    Napkin w = kNapkinStart;
     for (int i = 0; i < 2; ++i) {
-      const auto g = slope(w, x, y);
-      w = {w.body - kLr * (g.body + 0.7 * (w.body - kStart.body)),
-           w.head - kLr * (g.head + 0.7 * (w.head - kStart.head))};
+      const auto g = napkin_slope(w, data);
+      w = {w.body - kNapkinLr * (g.body + 0.7 * (w.body - kNapkinStart.body)),
+           w.head - kNapkinLr * (g.head + 0.7 * (w.head - kNapkinStart.head))};
     }
     return w;
   };
-  const auto a = walk(kXa, kYa), b = walk(kXb, kYb);
+  const auto a = walk(kNapkinA), b = walk(kNapkinB);
   EXPECT_NEAR(at_server(toy, "g.w").body, (a.body + 3 * b.body) / 4, 1e-6);
   EXPECT_NEAR(at_server(toy, "g.w").head, (a.head + 3 * b.head) / 4, 1e-6);
 }
 
 TEST(Napkin, ReptileStepsAPartOfTheWay) {
-  auto toy = napkin(
+  auto toy = napkin_toy(
       {.method = "reptile", .numbers = {{"eps_first", 0.5}, {"eps_last", 0.1}}, .rounds = 3});
-  const auto target = [](Point w) {
-    const auto a = slope(w, kXa, kYa), b = slope(w, kXb, kYb);
-    return Point{w.body - kLr * (a.body + 3 * b.body) / 4,
-                 w.head - kLr * (a.head + 3 * b.head) / 4};
+  const auto target = [](Napkin w) {
+    const auto a = napkin_slope(w, kNapkinA), b = napkin_slope(w, kNapkinB);
+    return Napkin{w.body - kNapkinLr * (a.body + 3 * b.body) / 4,
+                  w.head - kNapkinLr * (a.head + 3 * b.head) / 4};
   };
   toy.play(1, 3);
-  Point w = kStart;
+  Napkin w = kNapkinStart;
   for (const double eps : {0.5, 0.3, 0.1}) {
     const auto t = target(w);
     w = {w.body + eps * (t.body - w.body), w.head + eps * (t.head - w.head)};
@@ -115,21 +79,24 @@ TEST(Napkin, ReptileStepsAPartOfTheWay) {
 }
 
 TEST(Napkin, FedPerAveragesBodiesAndKeepsHeads) {
-  auto toy = napkin({.method = "fedper"});
+  auto toy = napkin_toy({.method = "fedper"});
   toy.play(1, 1);
-  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
-  EXPECT_NEAR(at_server(toy, "base.w").body, kStart.body - kLr * (a.body + 3 * b.body) / 4, 1e-6);
+  const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
+  EXPECT_NEAR(at_server(toy, "base.w").body,
+              kNapkinStart.body - kNapkinLr * (a.body + 3 * b.body) / 4, 1e-6);
   const auto states = toy.engine->states();
-  EXPECT_NEAR(states[0].second.at("head").item<float>(), kStart.head - kLr * a.head, 1e-6);
-  EXPECT_NEAR(states[1].second.at("head").item<float>(), kStart.head - kLr * b.head, 1e-6);
+  EXPECT_NEAR(states[0].second.at("head").item<float>(), kNapkinStart.head - kNapkinLr * a.head,
+              1e-6);
+  EXPECT_NEAR(states[1].second.at("head").item<float>(), kNapkinStart.head - kNapkinLr * b.head,
+              1e-6);
 }
 
 TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
-  auto toy = napkin({.method = "fedper", .words = {{"head", "mean"}}});
+  auto toy = napkin_toy({.method = "fedper", .words = {{"head", "mean"}}});
   const auto report = toy.play(1, 1).at(0);
-  const auto a = slope(kStart, kXa, kYa), b = slope(kStart, kXb, kYb);
-  EXPECT_NEAR(at_server(toy, "mean_head").body, kStart.head - kLr * (a.head + 3 * b.head) / 4,
-              1e-6);
+  const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
+  EXPECT_NEAR(at_server(toy, "mean_head").body,
+              kNapkinStart.head - kNapkinLr * (a.head + 3 * b.head) / 4, 1e-6);
   EXPECT_EQ(report.bytes_down, 2 * 4);    // d_B each
   EXPECT_EQ(report.bytes_up, 2 * 4 * 2);  // d each: heads travel (methods.md §2.1)
 }
@@ -137,7 +104,7 @@ TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
 TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
   ToyOptions options{.method = "fedper", .words = {{"head", "mean"}, {"mean_over", "last_round"}}};
   options.federation.participation = 0.5;  // one of two clients
-  auto toy = napkin(options);
+  auto toy = napkin_toy(options);
   toy.play(1, 4);
   const auto last = cohort_of(options.seed, 4, 2, 0.5).at(0);
   const auto states = toy.engine->states();

@@ -93,6 +93,15 @@ ClientData napkin_client(std::vector<float> x, std::vector<int64_t> y) {
   return out;
 }
 
+ToyOptions noisy(const std::string& method) {
+  ToyOptions out{.method = method};
+  out.train.batch = 7;
+  out.train.epochs = 2;
+  out.train.lr = 0.05;
+  out.train.momentum = 0.9;
+  return out;
+}
+
 Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options)
     : federation(std::move(data)), model(std::move(net)) {
   info = *find_method(options.method);

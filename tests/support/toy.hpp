@@ -44,6 +44,10 @@ struct ToyOptions {
   uint64_t seed = 7;
 };
 
+/// Training in which nothing comes out even: momentum, two epochs, batches that do not divide the
+/// data.
+ToyOptions noisy(const std::string& method);
+
 /// A driver with everything it borrows.
 struct Toy {
   Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options);
