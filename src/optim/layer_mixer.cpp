@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "base/text.hpp"
 #include "tensor/layer_mix.hpp"
@@ -45,7 +46,11 @@ LayerState LayerMixer::init(const Model& model, int64_t clients, uint64_t key) c
 Tensor LayerMixer::shares(const LayerState& state, int64_t client) const {
   const int64_t n = state.clients(), blocks = state.blocks();
   if (client >= n) return at::full({blocks, n}, 1.0 / static_cast<double>(n), at::kDouble);
-  return net.shares(state.theta[client], client, n, blocks).to(at::kDouble);
+  const auto out = net.shares(state.theta[client], client, n, blocks).to(at::kDouble);
+  if (!at::isfinite(out).all().item<bool>())
+    throw std::runtime_error(fmt::format(
+        "the hypernetwork of client {} diverged; lower method.server_lr or train.lr", client));
+  return out;
 }
 
 std::vector<int64_t> LayerMixer::kept(const LayerState& state, int64_t client) const {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/key.hpp"
 #include "tensor/layer_mix.hpp"
 
@@ -114,6 +116,18 @@ TEST(LayerMixer, WhatDoesNotFitIsRefused) {
   const auto status = scene.mixer.check_memory("pfedla", *scene.model, 1'000'000, 1 << 20);
   EXPECT_THAT(message(status), HasSubstr("pfedla"));
   EXPECT_THAT(message(status), HasSubstr("method.hidden"));
+}
+
+TEST(LayerMixer, AHypernetworkThatDivergedSaysSo) {
+  LayerState state;
+  state.latest.resize(kClients);
+  state.table = at::zeros({kBlocks, 2}, at::kLong);
+  state.theta = kNet.init(kClients, kBlocks, 1);
+  state.theta[1].fill_(NAN);
+  const LayerMixer mixer{kNet};
+  EXPECT_NO_THROW(mixer.shares(state, 0));
+  EXPECT_THAT([&] { mixer.shares(state, 1); },
+              ::testing::ThrowsMessage<std::runtime_error>(HasSubstr("lower method.server_lr")));
 }
 
 }  // namespace
