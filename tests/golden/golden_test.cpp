@@ -114,21 +114,11 @@ TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
     }
 }
 
-// A third of the batch sizes would not divide the data: order, remainders and keys all matter.
-ToyOptions toy_options(const std::string& method) {
-  ToyOptions out{.method = method};
-  out.train.batch = 7;
-  out.train.epochs = 2;
-  out.train.lr = 0.05;
-  out.train.momentum = 0.9;
-  return out;
-}
-
 Tensor server(const Toy& toy) { return toy.driver->server().at("g.w"); }
 
 TEST(Limits, OneClientFedAvgIsLocalTraining) {
-  auto fed = make_toy(toy_options("fedavg"), 1, 0);
-  auto options = toy_options("local");
+  auto fed = make_toy(noisy("fedavg"), 1, 0);
+  auto options = noisy("local");
   options.numbers = {{"patience", 0}};
   auto alone = make_toy(options, 1, 0);
   fed.play(1, 4), alone.play(1, 4);
@@ -136,8 +126,8 @@ TEST(Limits, OneClientFedAvgIsLocalTraining) {
 }
 
 TEST(Limits, FedProxWithoutPullIsFedAvg) {
-  auto avg = make_toy(toy_options("fedavg"));
-  auto options = toy_options("fedprox");
+  auto avg = make_toy(noisy("fedavg"));
+  auto options = noisy("fedprox");
   options.numbers = {{"mu", 0}};
   auto prox = make_toy(options);
   avg.play(1, 3), prox.play(1, 3);
@@ -145,8 +135,8 @@ TEST(Limits, FedProxWithoutPullIsFedAvg) {
 }
 
 TEST(Limits, ReptileWithFullStepsIsFedAvg) {
-  auto avg = make_toy(toy_options("fedavg"));
-  auto options = toy_options("reptile");
+  auto avg = make_toy(noisy("fedavg"));
+  auto options = noisy("reptile");
   options.numbers = {{"eps_first", 1}, {"eps_last", 1}};
   auto reptile = make_toy(options);
   avg.play(1, 3), reptile.play(1, 3);
@@ -173,7 +163,7 @@ TEST(Limits, OneFullBatchStepFedAvgIsFedSgdIsCentralized) {
 
 // The post view is what the client would upload next, not merely something similar.
 TEST(Limits, PostViewIsTheNextUpload) {
-  auto toy = make_toy(toy_options("fedavg"), 3, 0);
+  auto toy = make_toy(noisy("fedavg"), 3, 0);
   toy.play(1, 2);
   std::vector<Weights> post(3);
   ASSERT_TRUE(toy.driver
@@ -192,7 +182,7 @@ TEST(Limits, PostViewIsTheNextUpload) {
 }
 
 TEST(Limits, PooledReferenceTrainsOnEverybody) {
-  auto toy = make_toy(toy_options("centralized"), 3, 0);
+  auto toy = make_toy(noisy("centralized"), 3, 0);
   auto alone = toy_federation(3, 0, 60);
   ClientData everybody = alone.clients[0];
   for (size_t i = 1; i < 3; ++i)
@@ -200,13 +190,13 @@ TEST(Limits, PooledReferenceTrainsOnEverybody) {
                            alone.clients[i].train.end());
   Federation one = alone;
   one.clients = {everybody};
-  Toy local(std::move(one), toy.model, toy_options("fedavg"));
+  Toy local(std::move(one), toy.model, noisy("fedavg"));
   toy.play(1, 2), local.play(1, 2);
   EXPECT_TRUE(at::equal(server(toy), server(local)));
 }
 
 TEST(Local, EarlyStoppingKeepsTheBestWeights) {
-  auto options = toy_options("local");
+  auto options = noisy("local");
   options.train.lr = 1.5;  // too large on purpose: the validation loss jumps about
   options.numbers = {{"patience", 2}};
   auto toy = make_toy(options, 1, 0);
@@ -229,7 +219,7 @@ TEST(Local, EarlyStoppingKeepsTheBestWeights) {
 }
 
 TEST(Local, FullBudgetIsIndependentOfParticipation) {
-  auto options = toy_options("local");
+  auto options = noisy("local");
   options.federation.participation = 0.5;
   options.words = {{"budget", "full"}};
   auto toy = make_toy(options, 2, 0);
@@ -256,7 +246,7 @@ TEST(Driver, DropRateIsAFrequency) {
 }
 
 TEST(Driver, TooFewRepliesLeaveTheOldState) {
-  auto options = toy_options("fedavg");
+  auto options = noisy("fedavg");
   options.federation.min_replies = 4;
   options.federation.drop_rate = 0.5;
   auto toy = make_toy(options);
@@ -267,7 +257,7 @@ TEST(Driver, TooFewRepliesLeaveTheOldState) {
 }
 
 TEST(Driver, DivergedUploadsAreRejectedAndNamed) {
-  auto options = toy_options("fedavg");
+  auto options = noisy("fedavg");
   options.train.lr = 1e30;
   auto toy = make_toy(options);
   const auto report = toy.driver->play(1);
@@ -279,7 +269,7 @@ TEST(Driver, DivergedUploadsAreRejectedAndNamed) {
 
 // 20 Mbit/s, 50 ms: 4012 bytes each way cost 3.2 ms, and two latencies on top.
 TEST(Driver, SimulatedClockAddsTransferAndLatency) {
-  auto toy = make_toy(toy_options("fedavg"));
+  auto toy = make_toy(noisy("fedavg"));
   const auto report = toy.play(1, 1).at(0);
   const double transfer = 2 * 4.0 * 1003 * 8 / 20e6;
   EXPECT_GT(report.sim_seconds, transfer + 0.1);
