@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "measure.hpp"
-#include "optim/ham_round.hpp"
+#include "method/fedham/ham_round.hpp"
 
 namespace tessera::bench {
 namespace {
@@ -35,12 +35,12 @@ void theta_step(benchmark::State& state, bool by_block) {
   const HamMixer mixer(**model, ham.shape, own, others, (*model)->init(100));
   const auto theta = ham_start((*model)->layout(), ham.shape, 1);
   const auto data = images();
-  const Local local{**model, data, 1, 1};
+  const Site site{**model, data, 1, 1};
   const TrainOptions train;  // batches of 32: three steps
   const auto time = paired(
       state,
-      [&] { benchmark::DoNotOptimize(learn_theta(mixer, theta, local, Part::kTrain, train, ham)); },
-      [&] { benchmark::DoNotOptimize(local_sgd(own, local, train)); });
+      [&] { benchmark::DoNotOptimize(learn_theta(mixer, theta, site, Part::kTrain, train, ham)); },
+      [&] { benchmark::DoNotOptimize(local_sgd(own, site, train)); });
   const double ratio = time.work / time.yardstick;
   state.counters["of_plain"] = ratio;
   summarise(by_block ? "FedHAM attention step by block, 18 clients of alex28-s"

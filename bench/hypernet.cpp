@@ -15,7 +15,7 @@ void server_share(benchmark::State& state) {
   const auto model = *make_model("vit-s", {{3, 32, 32}, 10});
   const auto method = find_method("pfedht")->draft()->build(
       {.epochs = 3, .batch = 64, .lr = 0.01, .momentum = 0.9, .weight_decay = 1e-5});
-  const Setup setup{*model, kClients, 1, 0.25, 1};
+  const Setup setup{*model, kClients, 1, 0.25, 1, 0, 1};
   auto pool = std::make_shared<Pool>();
   const auto generator = at::detail::createCPUGenerator(1);
   pool->x = at::randn({kSamples, 3, 32, 32}, generator, at::kFloat);
@@ -26,20 +26,25 @@ void server_share(benchmark::State& state) {
   for (int64_t i = 0; i < kSamples; ++i) data.train.push_back(i);
 
   auto server = method->init_server(setup);
-  const TensorDict client = method->init_client(setup, 0);
+  const Local local{{*model, data, 1, 42}, setup, 0};
+  const TensorDict client = method->init_client(local);
+  std::vector<Ask<TensorDict>> asks;
+  for (ClientId id = 0; id < kCohort; ++id) asks.push_back({id, Why::kTrain});
   std::vector<Received<TensorDict>> uploads;
   // One client's work stands for each of the cohort; the server generates for all and learns of
   // all.
   const auto train = [&] {
-    const auto down = method->broadcast(server, 0);
-    const auto step = method->local_update(client, down, {*model, data, 1, 42});
+    TensorDict up;
+    method->broadcast(*server, std::span(asks).first(1), setup, [&](const auto&, TensorDict down) {
+      up = method->local_update(client, down, local).upload;
+    });
     uploads.clear();
-    for (ClientId id = 0; id < kCohort; ++id) uploads.push_back({id, 1, step.upload});
+    for (ClientId id = 0; id < kCohort; ++id) uploads.push_back({id, up});
   };
   const auto serve = [&] {
-    for (ClientId id = 0; id < kCohort; ++id)
-      benchmark::DoNotOptimize(method->broadcast(server, id));
-    server = method->aggregate(std::move(server), uploads);
+    method->broadcast(*server, asks, setup,
+                      [](const auto&, TensorDict down) { benchmark::DoNotOptimize(down); });
+    server = method->aggregate(std::move(server), uploads, setup);
   };
   train();
   const auto time = paired(state, serve, train);

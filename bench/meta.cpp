@@ -1,5 +1,5 @@
 // A meta-learning step against plain training on the same samples: what second derivatives cost.
-#include "optim/meta.hpp"
+#include "method/meta/meta.hpp"
 
 #include <ATen/ATen.h>
 
@@ -35,14 +35,14 @@ void add_meta(const std::string& name, const Shape& shape, const std::string& or
     if (!model.ok()) throw std::runtime_error(message(model.status()));
     const auto data = two_batches(shape);
     const auto start = (*model)->init(1);
-    const Local local{**model, data, 1, 7};
+    const Site site{**model, data, 1, 7};
     TrainOptions train;
     train.batch = kBatch;
     MetaOptions options;
     options.support = 0.5, options.order = order;
     const auto time = paired(
-        state, [&] { benchmark::DoNotOptimize(meta_step(start, local, train, options)); },
-        [&] { benchmark::DoNotOptimize(local_sgd(start, local, train)); });
+        state, [&] { benchmark::DoNotOptimize(meta_step(start, site, train, options)); },
+        [&] { benchmark::DoNotOptimize(local_sgd(start, site, train)); });
     state.counters["of_plain"] = time.work / time.yardstick;
     summarise(fmt::format("MAML {}, {} order, 32 + 32 samples / two plain steps", name, order),
               time.work / time.yardstick, "x", target);

@@ -1,68 +1,81 @@
-// A FedAvg round of 20 clients on one thread and on two, in turn; wall time, since that is what
-// threads buy. The clients hold equal amounts of random images: nothing but the engine can wait.
+// Rounds of 20 clients, wall time: on one thread and on two, and with an evaluation after each. The
+// clients hold equal amounts of random images: nothing but the engine can wait.
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
 #include "base/clock.hpp"
-#include "base/key.hpp"
-#include "engine/local/local_engine.hpp"
 #include "measure.hpp"
-#include "run/driver.hpp"
+#include "run/simulation.hpp"
 
 namespace tessera::bench {
 namespace {
 
-constexpr int64_t kClients = 20, kSamples = 60;
+constexpr int64_t kClients = 20, kTrain = 60, kVal = 10, kTest = 20;
 
-// A driver with everything it borrows.
-class Round {
+Federation random_images() {
+  constexpr int64_t kEach = kTrain + kVal + kTest;
+  auto pool = std::make_shared<Pool>();
+  const auto generator = at::detail::createCPUGenerator(1);
+  pool->x = at::randn({kClients * kEach, 1, 28, 28}, generator, at::kFloat);
+  pool->y = at::randint(10, {kClients * kEach}, generator, at::kLong);
+  pool->classes = 10;
+  Federation out;
+  out.clients.resize(kClients);
+  int64_t row = 0;
+  for (auto& data : out.clients) {
+    data.pool = pool;
+    for (auto* part : {&data.train, &data.val, &data.test})
+      for (int64_t i = 0; i < (part == &data.train ? kTrain : part == &data.val ? kVal : kTest);
+           ++i)
+        part->push_back(row++);
+  }
+  return out;
+}
+
+class Rounds {
  public:
-  Round(const Model& model, int threads)
-      : info_(*find_method("fedavg")),
-        method_(info_.draft()->build(TrainOptions{.batch = 10})),
-        setup_{model, kClients, 1, 1.0, 1},
-        context_{*method_, info_.name, setup_, 1, Loss::kCrossEntropy} {
-    auto pool = std::make_shared<Pool>();
-    const auto generator = at::detail::createCPUGenerator(1);
-    pool->x = at::randn({kClients * kSamples, 1, 28, 28}, generator, at::kFloat);
-    pool->y = at::randint(10, {kClients * kSamples}, generator, at::kLong);
-    pool->classes = 10;
-    data_.resize(kClients);
-    std::vector<ClientRuntime> clients;
-    for (int64_t id = 0; id < kClients; ++id) {
-      auto& data = data_[static_cast<size_t>(id)];
-      data.pool = pool;
-      for (int64_t i = 0; i < kSamples; ++i) data.train.push_back(id * kSamples + i);
-      clients.emplace_back(context_, id, data, data, false);
-    }
-    engine_ =
-        std::make_unique<LocalEngine>(std::move(clients), LocalEngineOptions{.threads = threads});
-    driver_ =
-        std::make_unique<Driver>(DriverSetup{*method_, info_, setup_, 1, {}, 0, threads}, *engine_);
+  Rounds(const std::string& method, int threads, bool evaluates)
+      : federation_(random_images()),
+        simulation_(session(method), federation_, FederationOptions{},
+                    {.engine = {.threads = threads}}),
+        evaluates_(evaluates) {
+    if (!simulation_.driver().begin().ok()) throw std::runtime_error("cannot begin");
   }
 
   double seconds() {
     const double start = wall_seconds();
-    benchmark::DoNotOptimize(driver_->play(++round_));
+    ++round_;
+    benchmark::DoNotOptimize(simulation_.driver().play(round_));
+    if (evaluates_) benchmark::DoNotOptimize(simulation_.driver().evaluate(round_));
     return wall_seconds() - start;
   }
 
  private:
-  MethodInfo info_;
-  std::unique_ptr<AnyMethod> method_;
-  Setup setup_;
-  ClientContext context_;
-  std::vector<ClientData> data_;
-  std::unique_ptr<LocalEngine> engine_;
-  std::unique_ptr<Driver> driver_;
+  static Session session(const std::string& method) {
+    const auto info = *find_method(method);
+    return Session({.model = *make_model("facnn", {{1, 28, 28}, 10}),
+                    .method = info.draft()->build(TrainOptions{.batch = 10}),
+                    .info = info,
+                    .seed = 1,
+                    .clients = kClients,
+                    .rounds = 1'000'000});
+  }
+
+  Federation federation_;
+  Simulation simulation_;
+  bool evaluates_;
   int64_t round_ = 0;
 };
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 void scaling(benchmark::State& state) {
-  const auto model = *make_model("facnn", {{1, 28, 28}, 10});
-  Round one(*model, 1), two(*model, 2);
+  Rounds one("fedavg", 1, false), two("fedavg", 2, false);
   one.seconds(), two.seconds();  // arenas grow once
   std::vector<double> ratios;
   for (auto _ : state) {
@@ -70,14 +83,31 @@ void scaling(benchmark::State& state) {
     state.SetIterationTime(pair);
     ratios.push_back(single / pair);
   }
-  std::sort(ratios.begin(), ratios.end());
-  const double median = ratios[ratios.size() / 2];
-  state.counters["speedup"] = median;
-  summarise("FedAvg round, 20 clients of facnn: 1 thread / 2 threads", median, "x", 1.85);
+  state.counters["speedup"] = median(ratios);
+  summarise("FedAvg round, 20 clients of facnn: 1 thread / 2 threads", median(ratios), "x", 1.85);
+}
+
+void evaluation(benchmark::State& state, const std::string& method) {
+  Rounds alone(method, 1, false), watched(method, 1, true);
+  alone.seconds(), watched.seconds();
+  std::vector<double> ratios;
+  for (auto _ : state) {
+    const double training = alone.seconds(), both = watched.seconds();
+    state.SetIterationTime(both);
+    ratios.push_back(both / training);
+  }
+  state.counters["cost"] = median(ratios);
+  summarise(method + ", evaluated every round / training alone (at most 1.3)", median(ratios), "x",
+            0);
 }
 
 }  // namespace
 
-void register_rounds() { add("round/fedavg/2-threads", scaling); }
+void register_rounds() {
+  add("round/fedavg/2-threads", scaling);
+  for (const char* method : {"fedavg", "fedper"})
+    add(std::string("round/") + method + "/evaluated",
+        [method](benchmark::State& state) { evaluation(state, method); });
+}
 
 }  // namespace tessera::bench

@@ -58,7 +58,7 @@ function(tessera_library name)
   endif()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
-  list(FILTER sources EXCLUDE REGEX "(_test|/main)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_test|/main|src/method/method)\\.cpp$")  # method.cpp: contract
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC tessera_flags ${ARG_DEPS})
   if(ARG_TORCH)

@@ -24,6 +24,7 @@ enum class Purpose : uint64_t {
   kClient = 7,     // a client's initial state
   kStraggler = 8,  // which clients are slow
   kCommons = 9,    // the server's work on public data
+  kEvaluated = 10,  // which clients evaluations ask
 };
 
 /// SplitMix64's output function: a bijection that scatters neighbouring inputs.

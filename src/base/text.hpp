@@ -17,6 +17,8 @@ std::string human_bytes(double bytes);      // 1.2 MB (powers of 1000)
 std::string human_seconds(double seconds);  // 850 ms, 12 s, 3 min 20 s, 2 h 05 min
 std::string join(const std::vector<std::string>& items, std::string_view separator);
 std::string lower(std::string_view text);
+/// Up to the first line break: what an exception says, without the stack that torch adds to it.
+std::string first_line(std::string_view text);
 /// Fit for a key and for a file on any system: 1 to 64 of a-z, 0-9, - and _.
 bool is_plain_name(std::string_view name);
 /// A cell of a CSV file, quoted where RFC 4180 demands it.

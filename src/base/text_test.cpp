@@ -131,5 +131,11 @@ TEST(Text, MarkdownKeepsACellInItsColumn) {
   EXPECT_EQ(table.markdown(), "| a | b |\n|---|---|\n| x\\|y | 1 |\n");
 }
 
+TEST(Text, FirstLine) {
+  EXPECT_EQ(first_line("it broke\nframe #0: deep\n"), "it broke");
+  EXPECT_EQ(first_line("it broke"), "it broke");
+  EXPECT_EQ(first_line("\n"), "");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -4,8 +4,7 @@
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
-#include "engine/client_runtime.hpp"
-#include "run/driver.hpp"
+#include "run/simulation.hpp"
 
 namespace tessera {
 namespace {
@@ -15,31 +14,26 @@ struct Traffic {
   int64_t down = 0, up = 0;
 };
 
+constexpr size_t kFewSamples = 8;
+
 // The size of an upload does not depend on how much data made it: a few samples show it.
-Result<Traffic> traffic_of(const Experiment& experiment, const Federation& federation,
-                           const Model& model) {
+Result<Traffic> traffic_of(const Experiment& experiment, Federation federation) {
   if (experiment.method.pooled) return Traffic{};
-  TrainOptions train = experiment.train;
-  if (train.loss == "auto") train.loss = federation.multi_label_loss ? "multilabel" : "ce";
-  train.epochs = 1;
-  const auto seed = static_cast<uint64_t>(experiment.run.seed);
-  const auto method = experiment.draft->build(train);
-  const Setup setup{model,
-                    static_cast<int64_t>(federation.clients.size()),
-                    experiment.run.rounds,
-                    experiment.federation.participation,
-                    derive(seed, Purpose::kInit),
-                    static_cast<int64_t>(federation.newcomers.size()),
-                    federation.commons.train_size()};
-  TESSERA_RETURN_IF_ERROR(suits(*method, setup, federation));
-  const ClientContext context{*method, experiment.method.name, setup, seed, train.loss_kind()};
-  auto data = federation.clients.front();
-  data.train.resize(std::min<size_t>(data.train.size(), 8));
-  ClientRuntime client(context, 0, data, data, false);
-  const Outgoing message{0, 1, method->broadcast(method->init_server(setup), 0)};
-  const auto reply = client.update(message);
+  auto small = experiment;
+  small.train.epochs = 1;
+  const auto shorten = [](ClientData& data) {
+    data.train.resize(std::min<size_t>(data.train.size(), kFewSamples));
+  };
+  for (auto& data : federation.clients) shorten(data);
+  shorten(federation.commons);
+  TESSERA_ASSIGN(auto session, make_session(small, federation));
+  Simulation simulation(std::move(session), federation, small.federation);
+  TESSERA_RETURN_IF_ERROR(simulation.driver().begin());
+  TESSERA_ASSIGN(const auto download, simulation.driver().first_download(0));
+  const auto reply = simulation.host().handle(
+      {.client = 0, .kind = TaskKind::kTrain, .round = 1, .attempt = 1, .down = download});
   TESSERA_RETURN_IF_ERROR(reply.status);
-  return Traffic{payload_bytes(message.down), payload_bytes(reply.up)};
+  return Traffic{payload_bytes(download), payload_bytes(reply.up)};
 }
 
 std::string range_of(const std::vector<ClientData>& clients, Part part) {
@@ -62,19 +56,15 @@ Status check_command(const ExperimentArgs& args) {
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   TESSERA_ASSIGN(const auto federation,
                  load_federation(experiment.data, derive(seed, Purpose::kPartition)));
-  const auto init = experiment.model.init == "torch" ? Init::kTorch : Init::kHe0;
-  TESSERA_ASSIGN(const auto model, make_model(experiment.model.name,
-                                              {federation.sample_shape, federation.classes}, init));
-  TESSERA_ASSIGN(const auto traffic, traffic_of(experiment, federation, *model));
+  TESSERA_ASSIGN(auto session, make_session(experiment, federation));
+  const auto parameters = session.model().layout().numel();
+  TESSERA_RETURN_IF_ERROR(
+      Simulation(std::move(session), federation, experiment.federation).driver().meet_clients());
+  TESSERA_ASSIGN(const auto traffic, traffic_of(experiment, federation));
   const auto clients = static_cast<int64_t>(federation.clients.size());
   const auto& options = experiment.federation;
   const auto cohort = static_cast<int64_t>(
       experiment.method.pooled ? 1 : cohort_of(seed, 1, clients, options.participation).size());
-  if (options.min_replies > cohort)
-    return fail(Error::kInvalid,
-                "federation.min_replies = {} can never be reached: {} of {} clients take part in "
-                "a round",
-                options.min_replies, cohort, clients);
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<12}{}\n", name, value);
@@ -92,7 +82,7 @@ Status check_command(const ExperimentArgs& args) {
   line("validation", range_of(federation.clients, Part::kVal));
   line("test", range_of(federation.clients, Part::kTest));
   line("partition", federation.digest);
-  line("model", fmt::format("{}, {} parameters", experiment.model.name, model->layout().numel()));
+  line("model", fmt::format("{}, {} parameters", experiment.model.name, parameters));
   line("traffic", fmt::format("{} down and {} up in the first round, {} in {} such rounds",
                               human_bytes(static_cast<double>(traffic.down * cohort)),
                               human_bytes(static_cast<double>(traffic.up * cohort)),

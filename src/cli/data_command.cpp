@@ -6,9 +6,10 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "cli/progress.hpp"
-#include "data/draw.hpp"
+#include "data/federation.hpp"
 #include "data/find.hpp"
 #include "data/get.hpp"
+#include "report/holdings.hpp"
 
 namespace tessera {
 namespace {
@@ -36,6 +37,15 @@ std::string amount(uint64_t done, uint64_t total) {
                      100.0 * static_cast<double>(done) / static_cast<double>(total));
 }
 
+Holdings holdings_of(const Federation& federation) {
+  Holdings out{federation.set, federation.class_names, {}};
+  for (const auto* group : {&federation.clients, &federation.newcomers})
+    for (const auto& client : *group)
+      out.clients.push_back({client.name, group == &federation.newcomers,
+                             client.class_counts(Part::kTrain), client.class_counts(Part::kTest)});
+  return out;
+}
+
 }  // namespace
 
 Status show_data(const ExperimentArgs& args, const std::string& svg) {
@@ -43,8 +53,9 @@ Status show_data(const ExperimentArgs& args, const std::string& svg) {
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   TESSERA_ASSIGN(const auto federation,
                  load_federation(experiment.data, derive(seed, Purpose::kPartition)));
-  if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, draw_svg(federation)));
-  std::string text = draw_terminal(federation, output_width());
+  const auto holdings = holdings_of(federation);
+  if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, holdings_svg(holdings)));
+  std::string text = holdings_text(holdings, output_width());
   for (const auto& note : federation.notes) text += note + "\n";
   text += fmt::format("partition {} (seed {})\n", federation.digest, experiment.run.seed);
   return print(svg.empty() ? text : text + svg + "\n");

@@ -62,16 +62,21 @@ Status run_command(const RunArgs& args) {
   const auto out =
       args.out.empty() ? fmt::format("runs/{}/{}", experiment.run.name, cell) : args.out;
   TESSERA_ASSIGN(const auto summary, run_cell(experiment, args, out, cell));
-  if (args.json) return print(summary.dump(2) + "\n");
+  const auto ended = [&](const Status& printed) {
+    const auto failed = summary.value("failed", nlohmann::json());
+    if (!printed.ok() || !failed.is_string()) return printed;
+    return fail(Error::kInternal, "{}: {}", out, failed.get<std::string>());
+  };
+  if (args.json) return ended(print(summary.dump(2) + "\n"));
   const auto bytes = [](const nlohmann::json& block) {
     return human_bytes(number_at(block, "bytes_down") + number_at(block, "bytes_up"));
   };
-  return print(fmt::format(
+  return ended(print(fmt::format(
       "{}\n{} rounds of {}, {} sent ({} more for an evaluation), {} of wall "
       "time\n{}{}/report.html\n",
       result_text(summary), experiment.run.rounds, experiment.method.name, bytes(summary),
       bytes(summary.value("evaluation", nlohmann::json())),
-      human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary), out));
+      human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary), out)));
 }
 
 }  // namespace tessera

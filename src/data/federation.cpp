@@ -181,6 +181,7 @@ Result<Federation> load_federation(const DataOptions& options, uint64_t key) {
     return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
   TESSERA_ASSIGN(auto federation, load_any(options, key));
   if (options.commons > 0) TESSERA_RETURN_IF_ERROR(give_to_server(federation, options.commons));
+  federation.data_digest = data_digest_of(federation);
   return federation;
 }
 

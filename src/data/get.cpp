@@ -2,26 +2,21 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "base/text.hpp"
 #include "data/find.hpp"
 #include "data/images.hpp"
+#include "io/archive.hpp"
 #include "io/download.hpp"
 #include "io/file.hpp"
 #include "io/sha256.hpp"
-#include "io/tar.hpp"
-#include "io/zip.hpp"
 
 namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxUnpacked = size_t{4} << 30;
-constexpr int kMaxNesting = 2;  // UCI packs zip into zip
-
-using Found = std::map<std::string, Bytes>;  // wanted files by name
+using Found = ArchiveFiles;
 
 const OfficialFile* wanted(const OfficialSet& set, const std::string& name) {
   for (const auto& file : set.files)
@@ -29,40 +24,12 @@ const OfficialFile* wanted(const OfficialSet& set, const std::string& name) {
   return nullptr;
 }
 
-bool is_zip(ByteSpan bytes) { return text_of(bytes).starts_with("PK\x03\x04"); }
-bool is_tar(ByteSpan bytes) {
-  return bytes.size() > 512 && text_of(bytes).substr(257, 5) == "ustar";
-}
-
-// Whatever of the set is in this file: the file itself, or members of an archive. Members are
-// looked up by their last name only, so no path of an archive is ever used.
-Status collect(const OfficialSet& set, const std::string& name, ByteSpan packed, int nesting,
-               Found& found) {
-  const auto base = fs::path(name).filename();
-  if (is_zip(packed)) {
-    if (nesting >= kMaxNesting) return ok();
-    TESSERA_ASSIGN(const auto members, read_zip(packed, kMaxUnpacked, name));
-    for (const auto& member : members)
-      TESSERA_RETURN_IF_ERROR(collect(set, member.name, member.data, nesting + 1, found));
-    return ok();
-  }
-  const auto stem = base.extension() == ".gz" || base.extension() == ".xz" ? base.stem() : base;
-  const bool ours = wanted(set, stem.string()) != nullptr;
-  if (!ours && nesting > 0) return ok();  // other members are not worth unpacking
-  TESSERA_ASSIGN(auto bytes, unpack(packed, kMaxUnpacked, name));
-  if (is_tar(bytes)) {
-    TESSERA_ASSIGN(const auto members, parse_tar(bytes, name));
-    for (const auto& member : members)
-      TESSERA_RETURN_IF_ERROR(collect(set, member.name, member.data, nesting + 1, found));
-  } else if (ours) {
-    found[stem.string()] = std::move(bytes);
-  }
-  return ok();
-}
-
 Status collect_file(const OfficialSet& set, const std::string& path, Found& found) {
   TESSERA_ASSIGN(const auto bytes, read_file(path));
-  return collect(set, path, bytes, 0, found);
+  const auto is_ours = [&](const std::string& name) { return wanted(set, name) != nullptr; };
+  TESSERA_ASSIGN(auto files, find_in_archive(bytes, path, is_ours));
+  for (auto& [name, contents] : files) found[name] = std::move(contents);
+  return ok();
 }
 
 Status collect_directory(const OfficialSet& set, const std::string& dir, Found& found) {

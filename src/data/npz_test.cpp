@@ -65,7 +65,7 @@ TEST(OwnFederation, ReadsFortranOrder) {
   header.resize(118 - 1, ' ');
   header += '\n';
   Bytes file{0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, 118, 0};
-  file.insert(file.end(), header.begin(), header.end());
+  for (const char c : header) file.push_back(static_cast<uint8_t>(c));
   for (const float v : {1.f, 4.f, 2.f, 5.f, 3.f, 6.f}) {
     uint32_t bits;
     std::memcpy(&bits, &v, 4);

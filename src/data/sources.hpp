@@ -32,6 +32,10 @@ ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, Ha
 /// rows into the set's own (empty: they are the same).
 std::string digest_of(const Federation& federation, std::span<const int64_t> row_numbers = {});
 
+/// SHA-256 of everything in a federation that can change a number: `digest`, shape, classes, names,
+/// and every feature value and label of the rows that anybody holds. Each pool is read once.
+std::string data_digest_of(const Federation& federation);
+
 Result<Federation> load_image_federation(const DataOptions& options, uint64_t key);
 Result<Federation> load_vmnist(const DataOptions& options, uint64_t key);
 Result<Federation> load_air(const DataOptions& options, uint64_t key);

@@ -19,8 +19,8 @@ inline std::string_view text_of(ByteSpan bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Text from a file made fit for a message: control characters replaced, at most 60 bytes.
-std::string printable(std::string_view text);
+/// Text from a file made fit for a message: control characters replaced, at most `longest` bytes.
+std::string printable(std::string_view text, size_t longest = 60);
 
 /// The first 2, 4 or 8 bytes (sizeof Int) as an unsigned number, least significant byte first.
 /// The span must hold that many: callers check.

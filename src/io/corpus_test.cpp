@@ -1,10 +1,12 @@
 // The fuzzers' seeds, written by other implementations: ok-* must be accepted, bad-* refused.
 #include <functional>
 
+#include "io/archive.hpp"
 #include "io/cifar.hpp"
 #include "io/csv.hpp"
 #include "io/file.hpp"
 #include "io/idx.hpp"
+#include "io/json.hpp"
 #include "io/npy.hpp"
 #include "io/safetensors.hpp"
 #include "io/tar.hpp"
@@ -19,6 +21,11 @@ constexpr size_t kLimit = 1 << 18;
 Status either(const Status& one, const Status& other) { return one.ok() ? one : other; }
 
 const std::map<std::string, std::function<Status(ByteSpan, const std::string&)>> kParsers = {
+    {"archive",
+     [](ByteSpan file, const std::string& name) {
+       const auto any = [](const std::string&) { return true; };
+       return find_in_archive(file, name, any, {.max_bytes = kLimit}).status();
+     }},
     {"cifar",
      [](ByteSpan file, const std::string& name) {
        return either(parse_cifar(file, CifarLabels::kOne, 10, name).status(),
@@ -30,6 +37,8 @@ const std::map<std::string, std::function<Status(ByteSpan, const std::string&)>>
        return either(parse_idx_images(file, name).status(),
                      parse_idx_labels(file, 10, name).status());
      }},
+    {"json", [](ByteSpan file,
+                const std::string& name) { return parse_json(text_of(file), name).status(); }},
     {"npy", [](ByteSpan file, const std::string& name) { return parse_npy(file, name).status(); }},
     {"npz",
      [](ByteSpan file, const std::string& name) { return parse_npz(file, kLimit, name).status(); }},

@@ -200,14 +200,15 @@ Result<Bytes> write_npy(const Npy& array) {
 
 Result<std::map<std::string, Npy>> parse_npz(ByteSpan file, size_t max_bytes,
                                              const std::string& name) {
-  TESSERA_ASSIGN(const auto members, read_zip(file, max_bytes, name));
+  TESSERA_ASSIGN(auto members, read_zip(file, max_bytes, name));
   std::map<std::string, Npy> arrays;
-  for (const auto& member : members) {
+  for (auto& member : members) {
     const auto place = fmt::format("{}, member '{}'", name, printable(member.name));
     if (!member.name.ends_with(".npy"))
       return fail(Error::kInvalid, "{}: is not a .npy array; is this a NumPy .npz file?", place);
     TESSERA_ASSIGN(auto array, parse_npy(member.data, place));
     arrays.emplace(member.name.substr(0, member.name.size() - 4), std::move(array));
+    member.data = Bytes();  // two copies of one array at most, not of all
   }
   return arrays;
 }

@@ -177,6 +177,14 @@ Status check_to_write(const std::vector<TensorToWrite>& tensors) {
   return ok();
 }
 
+// Larger items first, so that each is aligned to its size.
+void put_in_order(std::vector<TensorToWrite>& tensors) {
+  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
+    const size_t size_a = item_size(a.dtype), size_b = item_size(b.dtype);
+    return size_a != size_b ? size_a > size_b : a.name < b.name;
+  });
+}
+
 // Throws json::type_error if a text is not UTF-8.
 std::string header_text(const std::vector<TensorToWrite>& tensors,
                         const std::map<std::string, std::string>& metadata) {
@@ -193,6 +201,12 @@ std::string header_text(const std::vector<TensorToWrite>& tensors,
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return text;
+}
+
+size_t whole_size(const std::vector<TensorToWrite>& tensors, const std::string& header) {
+  size_t size = kLengthBytes + header.size();
+  for (const auto& tensor : tensors) size += tensor.data.size();
+  return size;
 }
 
 }  // namespace
@@ -216,19 +230,20 @@ Result<SafeTensors> parse_safetensors(ByteSpan file, const std::string& name) {
   return parsed;
 }
 
+size_t safetensors_size(std::vector<TensorToWrite> tensors) {
+  put_in_order(tensors);
+  return whole_size(tensors, header_text(tensors, {}));
+}
+
 Result<Bytes> write_safetensors(std::vector<TensorToWrite> tensors,
                                 const std::map<std::string, std::string>& metadata) try {
   TESSERA_RETURN_IF_ERROR(check_to_write(tensors));
-  std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
-    const size_t size_a = item_size(a.dtype), size_b = item_size(b.dtype);
-    return size_a != size_b ? size_a > size_b : a.name < b.name;
-  });
+  put_in_order(tensors);
   const std::string header = header_text(tensors, metadata);
   if (header.size() > kMaxHeader)
     return fail(Error::kInvalid, "the names and metadata of {} tensors pass the {} of safetensors",
                 tensors.size(), human_bytes(static_cast<double>(kMaxHeader)));
-  size_t size = kLengthBytes + header.size();
-  for (const auto& tensor : tensors) size += tensor.data.size();
+  const size_t size = whole_size(tensors, header);
   Bytes out;
   out.reserve(size);
   append_little_endian<uint64_t>(out, header.size());

@@ -47,5 +47,8 @@ struct TensorToWrite {
 /// "__metadata__", text that is not UTF-8, or data whose size is not that of the shape.
 Result<Bytes> write_safetensors(std::vector<TensorToWrite> tensors,
                                 const std::map<std::string, std::string>& metadata = {});
+/// How many bytes write_safetensors would give without metadata; of the data only the sizes are
+/// used.
+size_t safetensors_size(std::vector<TensorToWrite> tensors);
 
 }  // namespace tessera

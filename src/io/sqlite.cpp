@@ -11,6 +11,14 @@ namespace tessera {
 namespace {
 
 constexpr int kBusyMilliseconds = 5000;
+// Reading a row takes some 40 steps and at least 5 bytes; sorting and checking double that.
+constexpr int kStepsOfATick = 10000;
+constexpr int64_t kStepsOfAnyFile = 10'000'000, kStepsOfAByte = 200;
+
+int64_t size_of(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 ? static_cast<int64_t>(info.st_size) : 0;
+}
 
 bool exists(const std::string& path) {
   struct stat info {};
@@ -47,6 +55,11 @@ Status describe(sqlite3* database, int code, const std::string& path) {
       return fail(Error::kIo,
                   "{}: reading or writing failed: {}; check the disk and its free space", path,
                   cause);
+    case SQLITE_INTERRUPT:
+      return fail(Error::kInvalid,
+                  "{}: reading takes more work than a sound file of its size can need; the file is "
+                  "damaged or made to do harm",
+                  path);
     case SQLITE_NOMEM:
       return fail(Error::kIo, "{}: not enough memory", path);
     default:
@@ -187,9 +200,60 @@ Result<Database> Database::open_file(const std::string& name, int flags, const s
   Database database(handle, path);
   if (code != SQLITE_OK) return describe(handle, code, path);
   sqlite3_busy_timeout(handle, kBusyMilliseconds);
+  // What check_schema() refuses cannot come in later either.
+  for (const int option : {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_VIEW,
+                           SQLITE_DBCONFIG_ENABLE_TRIGGER})
+    sqlite3_db_config(handle, option, 0, nullptr);
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  if (flags & SQLITE_OPEN_READONLY) database.limit_work();
+  TESSERA_RETURN_IF_ERROR(
+      database.execute("PRAGMA foreign_keys=ON; PRAGMA ignore_check_constraints=ON"));
   // Opening reads nothing yet; this does, and finds out whether it is a database at all.
-  TESSERA_RETURN_IF_ERROR(database.execute("PRAGMA foreign_keys=ON; PRAGMA schema_version"));
+  TESSERA_RETURN_IF_ERROR(database.execute("PRAGMA schema_version"));
+  TESSERA_RETURN_IF_ERROR(database.check_schema());
+  if (flags & SQLITE_OPEN_READONLY) TESSERA_RETURN_IF_ERROR(database.quick_check());
   return database;
+}
+
+int Database::on_tick(void* meter) {
+  auto& [most, ticks] = *static_cast<Meter*>(meter);
+  return ++ticks > most;
+}
+
+void Database::limit_work() {
+  meter_ = std::make_unique<Meter>();
+  sqlite3_progress_handler(database_.get(), kStepsOfATick, on_tick, meter_.get());
+}
+
+void Database::reset_meter() {
+  if (!meter_) return;
+  // Anew each time: a run may be writing.
+  const int64_t bytes = size_of(path_) + size_of(path_ + "-wal");
+  *meter_ = {kStepsOfAnyFile / kStepsOfATick + bytes / kStepsOfATick * kStepsOfAByte, 0};
+}
+
+Status Database::check_schema() {
+  // SQLite goes by the text, and writes it in this form; the type beside it might lie.
+  TESSERA_ASSIGN(auto foreign, prepare("SELECT type, name FROM sqlite_master WHERE sql NOT GLOB "
+                                       "'CREATE TABLE *' AND sql NOT GLOB 'CREATE INDEX *' AND "
+                                       "sql NOT GLOB 'CREATE UNIQUE INDEX *'"));
+  TESSERA_ASSIGN(const bool is_foreign, foreign.step());
+  if (is_foreign)
+    return fail(Error::kInvalid,
+                "{}: holds the {} '{}', but only plain tables are read; give a file that Tessera "
+                "wrote",
+                path_, printable(foreign.text(0)), printable(foreign.text(1)));
+  // Both can make much of few bytes: a value that is worked out, or one default for all rows.
+  TESSERA_ASSIGN(auto computed,
+                 prepare("SELECT t.name, c.name FROM sqlite_master t, pragma_table_xinfo(t.name) c "
+                         "WHERE t.type = 'table' AND (c.hidden <> 0 OR c.dflt_value IS NOT NULL)"));
+  TESSERA_ASSIGN(const bool is_computed, computed.step());
+  if (is_computed)
+    return fail(Error::kInvalid,
+                "{}: the column '{}' of its table '{}' is computed or filled in, but only stored "
+                "values are read; give a file that Tessera wrote",
+                path_, printable(computed.text(1)), printable(computed.text(0)));
+  return ok();
 }
 
 Result<Database> Database::open(const std::string& path, Mode mode) {
@@ -207,6 +271,7 @@ Result<Database> Database::open(const std::string& path, Mode mode) {
 }
 
 Result<Statement> Database::prepare(std::string_view sql) {
+  reset_meter();
   sqlite3_stmt* statement = nullptr;
   const int code = sqlite3_prepare_v2(database_.get(), sql.data(), static_cast<int>(sql.size()),
                                       &statement, nullptr);
@@ -216,6 +281,7 @@ Result<Statement> Database::prepare(std::string_view sql) {
 }
 
 Status Database::execute(const std::string& sql) {
+  reset_meter();
   const int code = sqlite3_exec(database_.get(), sql.c_str(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? ok() : describe(database_.get(), code, path_);
 }

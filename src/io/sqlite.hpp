@@ -90,6 +90,12 @@ class Database {
   /// kReadWrite makes the file if there is none and sets WAL and synchronous=FULL, so a commit
   /// survives a power cut. Both wait up to five seconds for another program's lock. Foreign keys
   /// on.
+  ///
+  /// A file from outside is data and nothing in it is run: CHECK conditions are passed over. In
+  /// both modes kInvalid for views, triggers, virtual tables, computed columns and defaults.
+  /// kReadOnly reads through the whole file first and refuses a damaged one, whose pages may refer
+  /// to each other without end; and it stops a statement, kInvalid, that takes far more steps than
+  /// a file of this size can need.
   static Result<Database> open(const std::string& path, Mode mode);
 
   Result<Statement> prepare(std::string_view sql);
@@ -106,9 +112,18 @@ class Database {
   struct Close {
     void operator()(sqlite3* database) const;
   };
+  // How long the current statement has been running, in ticks of SQLite's machine.
+  struct Meter {
+    int64_t most = 0, ticks = 0;
+  };
   Database(sqlite3* database, std::string path);
   static Result<Database> open_file(const std::string& name, int flags, const std::string& path);
+  static int on_tick(void* meter);
+  void limit_work();
+  void reset_meter();
+  Status check_schema();
 
+  std::unique_ptr<Meter> meter_;  // before the database, which refers to it
   std::unique_ptr<sqlite3, Close> database_;
   std::string path_;
 };

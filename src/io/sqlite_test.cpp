@@ -177,9 +177,11 @@ TEST(Sqlite, QuickCheckFindsDamage) {
   ASSERT_GT(bytes.size(), 20000u);
   std::fill(bytes.begin() + 8192, bytes.begin() + 12288, '\x77');
   put(path, bytes);
-  auto database = Database::open(path, Mode::kReadOnly);
+  auto database = Database::open(path, Mode::kReadWrite);
   ASSERT_THAT(database, Succeeds());
   EXPECT_THAT(database->quick_check(), FailsWith(Error::kInvalid, "damaged or not a database"));
+  EXPECT_THAT(Database::open(path, Mode::kReadOnly),
+              FailsWith(Error::kInvalid, "damaged or not a database"));
 }
 
 TEST(Sqlite, AFullDiskIsAnErrorAndKeepsWhatWasCommitted) {

@@ -25,7 +25,8 @@ bool starts_with(ByteSpan bytes, ByteSpan magic) {
 }
 
 Status too_large(const std::string& name, size_t max_bytes) {
-  return fail(Error::kInvalid, "{}: holds more than the {} expected; is it the right file?", name,
+  return fail(Error::kInvalid,
+              "{}: holds more than the {} left of what is expected; is it the right file?", name,
               human_bytes(static_cast<double>(max_bytes)));
 }
 

@@ -148,9 +148,11 @@ Result<ByteSpan> packed_bytes(ByteSpan file, const Entry& entry, const std::stri
 Result<Bytes> unpack_member(ByteSpan packed, const Entry& entry, size_t max_bytes,
                             const std::string& place) {
   if (entry.unpacked > max_bytes)
-    return fail(Error::kInvalid, "{}: unpacks to {}, more than the {} left of what is expected",
-                place, human_bytes(static_cast<double>(entry.unpacked)),
-                human_bytes(static_cast<double>(max_bytes)));
+    return fail(
+        Error::kInvalid,
+        "{}: unpacks to {}, more than the {} left of what is expected; is it the right file?",
+        place, human_bytes(static_cast<double>(entry.unpacked)),
+        human_bytes(static_cast<double>(max_bytes)));
   Bytes data;
   size_t taken = packed.size();
   if (entry.method == kStored) {

@@ -1,51 +1,63 @@
 // The same calls on named tensors: all that engines, checkpoints and the wire ever see.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/key.hpp"
 #include "base/options.hpp"
 #include "base/status.hpp"
 #include "method/method.hpp"
 
 namespace tessera {
 
-/// Thread-safe: const calls on different clients may run at the same time.
+/// A server's state of any method. It keeps the author's type, so that a state with one thing per
+/// client is not taken apart in every call; named tensors are for checkpoints and comparisons.
+class ServerState {
+ public:
+  virtual ~ServerState() = default;
+  /// kChanged: of what there is one of per client, only what changed since saved().
+  virtual TensorDict tensors(Entries entries = Entries::kAll) const = 0;
+  virtual void saved() = 0;
+};
+using ServerStatePtr = std::unique_ptr<ServerState>;
+
+/// Thread-safe: const calls on different clients may run at the same time. Throws what the method
+/// throws, and std::invalid_argument for tensors that are not what they should be.
 class AnyMethod {
  public:
   virtual ~AnyMethod() = default;
-  virtual bool additive() const = 0;  // uploads may be averaged unseen (secure aggregation)
-  virtual TensorDict init_server(const Setup&) const = 0;
-  virtual TensorDict init_client(const Setup&, ClientId) const = 0;
-  /// The state to serve these clients from (concept Convenes); without it, as it is.
-  virtual TensorDict convene(const TensorDict& server, std::span<const ClientId>) const = 0;
-  /// The server's own work on public data (concept Attends); without it, as it is.
-  virtual TensorDict attend(TensorDict server, const Local& commons) const = 0;
-  virtual TensorDict broadcast(const TensorDict& server, ClientId) const = 0;
-  virtual TensorDict broadcast_eval(const TensorDict& server, ClientId) const = 0;
+  virtual bool additive() const = 0;  // uploads are Weighted: they may be summed unseen
+  virtual ServerStatePtr init_server(const Setup&) const = 0;
+  /// A state from its tensors(); compared with a fresh one, then checked by the method.
+  virtual ServerStatePtr restore_server(const TensorDict&, const Setup&) const = 0;
+  virtual TensorDict init_client(const Local&) const = 0;
+  /// The same for a client's state.
+  virtual void check_client(const TensorDict& client, const Local&) const = 0;
+  virtual void broadcast(const ServerState&, std::span<const Ask<TensorDict>>, const Setup&,
+                         const Send<TensorDict, TensorDict>&) const = 0;
   virtual Step<TensorDict, TensorDict> local_update(const TensorDict& client,
                                                     const TensorDict& down, const Local&) const = 0;
-  /// Uploads in any order; they are handed on by client. None: the state stands.
-  virtual TensorDict aggregate(TensorDict server,
-                               std::vector<Received<TensorDict>> uploads) const = 0;
-  virtual Personal personalize(const TensorDict& client, const TensorDict& down, const Local&,
-                               View) const = 0;
-  virtual std::optional<Weights> global(const TensorDict& server) const = 0;
-
-  /// Onboarding (concept Onboards); without it a newcomer gets what an evaluation downloads.
+  /// An upload as it must look in this round. Compare with require_upload.
+  virtual TensorDict expected(const ServerState&, Why, const Setup&) const = 0;
+  /// Throws unless `up` looks like `expected`.
+  virtual void require_upload(const TensorDict& expected, const TensorDict& up) const = 0;
+  /// Uploads by client; none: the state stands. Of an additive method at most one, their mean.
+  virtual ServerStatePtr aggregate(ServerStatePtr, std::vector<Received<TensorDict>>,
+                                   const Setup&) const = 0;
+  /// Empty: the views are the models before and after local_update.
+  virtual std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
+                                              const Local&, View) const = 0;
+  virtual std::optional<Weights> global(const ServerState&, const Setup&) const = 0;
+  virtual std::vector<Exhibit> exhibits(const ServerState&, const Evaluated&,
+                                        const Setup&) const = 0;
+  /// Newcomers (concept Joins); without it there are 0 exchanges.
   virtual int64_t exchanges() const = 0;
-  virtual TensorDict greet(const TensorDict& server) const = 0;
-  virtual TensorDict broadcast_guest(const TensorDict& server, const TensorDict& guest,
-                                     ClientId) const = 0;
-  virtual TensorDict learn(const TensorDict& server, TensorDict guest, TensorDict up) const = 0;
-
+  virtual TensorDict learn(const ServerState&, const TensorDict* guest, const TensorDict& up,
+                           const Setup&) const = 0;
   virtual Status check(const Setup&) const = 0;
   virtual Status check(const ClientData&) const = 0;
-  virtual std::vector<Exhibit> exhibits(const TensorDict& server, const Notes&) const = 0;
 };
 
 template <Method M>
@@ -55,90 +67,107 @@ class Erased final : public AnyMethod {
   using Client = typename M::Client;
   using Down = typename M::Down;
   using Up = typename M::Up;
+  using Guest = typename GuestOf<M>::type;
 
   explicit Erased(M method) : method_(std::move(method)) {}
 
   bool additive() const override { return std::is_same_v<Up, Weighted>; }
-  TensorDict init_server(const Setup& setup) const override {
-    return pack(method_.init_server(setup));
+  ServerStatePtr init_server(const Setup& setup) const override {
+    return std::make_unique<State>(method_.init_server(setup));
   }
-  TensorDict init_client(const Setup& setup, ClientId id) const override {
-    return pack(method_.init_client(setup, id));
+  ServerStatePtr restore_server(const TensorDict& tensors, const Setup& setup) const override {
+    auto server = unpack<Server>(tensors);
+    // Without public data: they may be trained on, which a comparison of shapes does not need.
+    Setup bare = setup;
+    bare.commons = nullptr;
+    require_state_form(method_.init_server(bare), server);
+    if constexpr (ChecksServer<M>) require(method_.check(server, setup));
+    return std::make_unique<State>(std::move(server));
   }
-  TensorDict convene(const TensorDict& server, std::span<const ClientId> clients) const override {
-    if constexpr (Convenes<M>)
-      return pack(method_.convene(unpack<Server>(server), clients));
-    else
-      return server;
+  TensorDict init_client(const Local& local) const override {
+    return pack(method_.init_client(local));
   }
-  TensorDict attend(TensorDict server, const Local& commons) const override {
-    if constexpr (Attends<M>)
-      return pack(method_.attend(unpack<Server>(std::move(server)), commons));
-    else
-      return server;
+  void check_client(const TensorDict& tensors, const Local& local) const override {
+    const auto client = unpack<Client>(tensors);
+    require_state_form(method_.init_client(local), client);
+    if constexpr (ChecksClient<M>) require(method_.check(client, local.setup));
   }
-  TensorDict broadcast(const TensorDict& server, ClientId id) const override {
-    return pack(method_.broadcast(unpack<Server>(server), id));
-  }
-  TensorDict broadcast_eval(const TensorDict& server, ClientId id) const override {
-    if constexpr (HasEvalBroadcast<M>)
-      return pack(method_.broadcast_eval(unpack<Server>(server), id));
-    else
-      return broadcast(server, id);
+  void broadcast(const ServerState& server, std::span<const Ask<TensorDict>> asks,
+                 const Setup& setup, const Send<TensorDict, TensorDict>& send) const override {
+    std::vector<Guest> guests;
+    guests.reserve(asks.size());  // asks point into it
+    std::vector<Ask<Guest>> typed;
+    for (const auto& ask : asks) {
+      if (ask.guest) guests.push_back(unpack<Guest>(*ask.guest));
+      typed.push_back({ask.client, ask.why, ask.guest ? &guests.back() : nullptr});
+    }
+    size_t next = 0;
+    method_.broadcast(of(server), typed, setup, [&](const Ask<Guest>& ask, Down down) {
+      if (next >= asks.size() || asks[next].client != ask.client)
+        throw std::logic_error("broadcast must answer every ask once, in order");
+      send(asks[next++], pack(down));
+    });
+    if (next != asks.size())
+      throw std::logic_error("broadcast must answer every ask once, in order");
   }
   Step<TensorDict, TensorDict> local_update(const TensorDict& client, const TensorDict& down,
                                             const Local& local) const override {
-    const auto step = method_.local_update(unpack<Client>(client), unpack<Down>(down), local);
-    return {pack(step.next), pack(step.upload), step.loss};
+    auto step = method_.local_update(unpack<Client>(client), unpack<Down>(down), local);
+    return {pack(step.next), pack(step.upload), step.loss, std::move(step.before),
+            std::move(step.after), std::move(step.notes)};
   }
-  TensorDict aggregate(TensorDict server,
-                       std::vector<Received<TensorDict>> uploads) const override {
+  TensorDict expected(const ServerState& server, Why why, const Setup& setup) const override {
+    return pack(method_.expected(of(server), why, setup));
+  }
+  void require_upload(const TensorDict& form, const TensorDict& up) const override {
+    require_form(unpack<Up>(form), unpack<Up>(up));
+  }
+  ServerStatePtr aggregate(ServerStatePtr server, std::vector<Received<TensorDict>> uploads,
+                           const Setup& setup) const override {
     if (uploads.empty()) return server;
-    std::sort(uploads.begin(), uploads.end(),
-              [](const auto& a, const auto& b) { return a.client < b.client; });
     std::vector<Received<Up>> typed;
     for (auto& upload : uploads)
-      typed.push_back({upload.client, upload.base_round, unpack<Up>(std::move(upload.body))});
-    return pack(method_.aggregate(unpack<Server>(std::move(server)), typed));
+      typed.push_back({upload.client, unpack<Up>(std::move(upload.body))});
+    auto& state = static_cast<State&>(*server);
+    state.value = method_.aggregate(std::move(state.value), typed, setup);
+    return server;
   }
-  Personal personalize(const TensorDict& client, const TensorDict& down, const Local& local,
-                       View view) const override {
-    return method_.personalize(unpack<Client>(client), unpack<Down>(down), local, view);
-  }
-  std::optional<Weights> global(const TensorDict& server) const override {
-    if constexpr (HasGlobal<M>)
-      return method_.global(unpack<Server>(server));
+  std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
+                                      const Local& local, View view) const override {
+    if constexpr (Personalizes<M>)
+      return method_.personalize(unpack<Client>(client), unpack<Down>(down), local, view);
     else
       return std::nullopt;
   }
-
+  std::optional<Weights> global(const ServerState& server, const Setup& setup) const override {
+    if constexpr (HasGlobal<M>)
+      return method_.global(of(server), setup);
+    else
+      return std::nullopt;
+  }
+  std::vector<Exhibit> exhibits(const ServerState& server, const Evaluated& evaluated,
+                                const Setup& setup) const override {
+    if constexpr (HasExhibits<M>)
+      return method_.exhibits(of(server), evaluated, setup);
+    else
+      return {};
+  }
   int64_t exchanges() const override {
-    if constexpr (Onboards<M>)
+    if constexpr (Joins<M>)
       return method_.exchanges();
     else
       return 0;
   }
-  TensorDict greet(const TensorDict& server) const override {
-    if constexpr (Onboards<M>)
-      return pack(method_.greet(unpack<Server>(server)));
-    else
-      return {};
+  TensorDict learn(const ServerState& server, const TensorDict* guest, const TensorDict& up,
+                   const Setup& setup) const override {
+    if constexpr (Joins<M>) {
+      std::optional<Guest> before;
+      if (guest) before = unpack<Guest>(*guest);
+      return pack(method_.learn(of(server), before ? &*before : nullptr, unpack<Up>(up), setup));
+    } else {
+      throw std::logic_error("a method without exchanges learns nothing of newcomers");
+    }
   }
-  TensorDict broadcast_guest(const TensorDict& server, const TensorDict& guest,
-                             ClientId id) const override {
-    if constexpr (Onboards<M>)
-      return pack(method_.broadcast(unpack<Server>(server), unpack<typename M::Guest>(guest)));
-    else
-      return broadcast_eval(server, id);
-  }
-  TensorDict learn(const TensorDict& server, TensorDict guest, TensorDict up) const override {
-    if constexpr (Onboards<M>)
-      return pack(method_.learn(unpack<Server>(server), unpack<typename M::Guest>(std::move(guest)),
-                                unpack<Up>(std::move(up))));
-    else
-      return guest;
-  }
-
   Status check(const Setup& setup) const override {
     if constexpr (ChecksSetup<M>)
       return method_.check(setup);
@@ -151,14 +180,21 @@ class Erased final : public AnyMethod {
     else
       return ok();
   }
-  std::vector<Exhibit> exhibits(const TensorDict& server, const Notes& notes) const override {
-    if constexpr (HasExhibits<M>)
-      return method_.exhibits(unpack<Server>(server), notes);
-    else
-      return {};
-  }
 
  private:
+  struct State final : ServerState {
+    explicit State(Server server) : value(std::move(server)) {}
+    TensorDict tensors(Entries entries) const override { return pack(value, entries); }
+    void saved() override { mark_saved(value); }
+    Server value;
+  };
+  static const Server& of(const ServerState& state) {
+    return static_cast<const State&>(state).value;
+  }
+  static void require(const Status& status) {
+    if (!status.ok()) throw std::invalid_argument(message(status));
+  }
+
   M method_;
 };
 

@@ -1,13 +1,13 @@
 // APFL (Deng, Kamani, Mahdavi, "Adaptive Personalized Federated Learning", 2020, Algorithm 1):
 // FedAvg, and a client's model is the mixture a v + (1 − a) w of a model v of its own and its copy
 // w of the global one, with a learned share a. As in the paper v is stepped by the gradient at the
-// mixture and stays a model of its own. Deviations (methods.md §4.4): w is stepped first, and a
-// once a round, after its first batch. Running statistics kept with v are those of the mixture.
+// mixture and stays a model of its own. Deviations (docs/methods.md §4.4): w is stepped first, and
+// a once a round, after its first batch. Running statistics kept with v are those of the mixture.
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/epochs.hpp"
-#include "optim/optimizer.hpp"
+#include "train/epochs.hpp"
+#include "train/optimizer.hpp"
 
 namespace tessera {
 namespace {
@@ -25,8 +25,8 @@ struct Apfl : FedAvg {
     f(at_least("reg", 0, "pull of the share to 0; public code has 0.02"), m.reg);
   }
 
-  Client init_client(const Setup& setup, ClientId) const {
-    return {setup.model.init(setup.key), alpha0};
+  Client init_client(const Local& local) const {
+    return {local.model.init(local.setup.key), alpha0};
   }
 
   static Weights mixture(const Client& me, const Weights& w, const Model& model) {
@@ -41,20 +41,20 @@ struct Apfl : FedAvg {
     Weights w;
     double loss = 0;  // mean of the mixture's before each step
   };
-  Round trained(const Client& me, const Weights& g, const Local& local) const {
+  Round trained(const Client& me, const Weights& g, const Site& site) const {
     Round out{{me.v.clone(), me.a}, g.clone()};
-    EpochStream stream(local, Part::kTrain, train.batch);
+    EpochStream stream(site, Part::kTrain, train.batch);
     const int64_t steps = train.epochs * stream.per_epoch();
-    Optimizer shared(train, train.lr_at(local.round)), own(train, train.lr_at(local.round));
+    Optimizer shared(train, train.lr_at(site.round)), own(train, train.lr_at(site.round));
     auto slope = at::empty_like(g.w);
     for (int64_t step = 0; step < steps; ++step) {
       const auto [batch, key] = stream.next();
-      batch_gradient(local.model, out.w, batch, train.loss_kind(), key, slope);
+      batch_gradient(site.model, out.w, batch, train.loss_kind(), key, slope);
       shared.step(out.w.w, slope);
-      auto mixed = mixture(out.me, out.w, local.model);
-      out.loss += batch_gradient(local.model, mixed, batch, train.loss_kind(), key, slope);
+      auto mixed = mixture(out.me, out.w, site.model);
+      out.loss += batch_gradient(site.model, mixed, batch, train.loss_kind(), key, slope);
       // Both by the slope at the mixture of the old v and a.
-      const double share = step == 0 ? next_share(out, slope, local.round) : out.me.a;
+      const double share = step == 0 ? next_share(out, slope, site.round) : out.me.a;
       auto part = slope.mul(out.me.a);
       own.step(out.me.v.w, part);
       out.me = {{out.me.v.w, mixed.b}, share};
@@ -70,25 +70,29 @@ struct Apfl : FedAvg {
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
-    const auto done = trained(me, g, local);
-    Weighted up{done.w, static_cast<double>(local.data.train_size())};
-    return {done.me, up, done.loss};
-  }
-  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
     const Client start = local.newcomer ? Client{g, alpha0} : me;
-    if (view == View::kPre) return plain(local.model, mixture(start, g, local.model));
     const auto done = trained(start, g, local);
-    auto out = plain(local.model, mixture(done.me, done.w, local.model));
-    out.notes = {{"alpha", at::scalar_tensor(done.me.a, at::kDouble)}};
-    return out;
+    Weighted up{done.w, static_cast<double>(local.data.train_size())};
+    return {done.me,
+            up,
+            done.loss,
+            mixture(start, g, local.model),
+            mixture(done.me, done.w, local.model),
+            {{"alpha", at::scalar_tensor(done.me.a, at::kDouble)}}};
   }
-  std::vector<Exhibit> exhibits(const Server&, const Notes& notes) const {
-    std::vector<Tensor> shares;
-    for (const auto& [id, told] : notes) shares.push_back(told.at("alpha").view({1}));
+  std::vector<Exhibit> exhibits(const Server&, const Evaluated& evaluated,
+                                const Setup& setup) const {
+    auto shares = at::full({setup.clients, 1}, NAN, at::kDouble);
+    for (const auto& [id, notes] : evaluated.notes) {
+      const auto share = notes.find("alpha");
+      // A client may tell anything.
+      if (id < setup.clients && share != notes.end() && share->second.numel() == 1)
+        shares[id].copy_(share->second.view({1}));
+    }
     return {{"alpha",
              "Share of a client's own model in its mixture",
              Exhibit::Kind::kMatrix,
-             at::stack(shares),
+             shares,
              {},
              {"share"}}};
   }

@@ -1,5 +1,5 @@
-// Centralized (methods.md §1.2): one model on everybody's data, as a federation of a single client
-// that holds everything. An upper reference without privacy; no traffic is counted.
+// Centralized (docs/methods.md §1.2): one model on everybody's data, as a federation of a single
+// client that holds everything. An upper reference without privacy; no traffic is counted.
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"

@@ -3,11 +3,11 @@
 // L(v) + lambda/2 |v − g|². The pull is to the g that was received, not to the client's trained
 // copy of it.
 // Deviation: epochs instead of single steps; v sees the same batches in the same order as the copy
-// of g, so that lambda = 0 is Local-Train bit for bit (methods.md §10.3).
+// of g, so that lambda = 0 is Local-Train bit for bit (docs/methods.md §10.3).
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/pull.hpp"
+#include "train/pull.hpp"
 
 namespace tessera {
 namespace {
@@ -42,24 +42,19 @@ struct Ditto : FedAvg {
     if (personal_epochs > 0) out.epochs = personal_epochs;
     return out;
   }
-  Trained pulled(const Weights& v, const Weights& g, const Local& local, int64_t rounds = 1) const {
+  Trained pulled(const Weights& v, const Weights& g, const Site& site, int64_t rounds) const {
     const auto options = personal();
     const Job job{.epochs = rounds * options.epochs, .hook = pull_to(g.w, lambda)};
-    return local_sgd(v, local, options, job);
+    return local_sgd(v, site, options, job);
   }
 
-  Client init_client(const Setup& setup, ClientId) const { return {setup.model.init(setup.key)}; }
+  Client init_client(const Local& local) const { return {local.model.init(local.setup.key)}; }
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
-    const auto shared = local_sgd(g, local, train);
-    const auto own = pulled(me.v, g, local);
-    return {{own.weights}, upload_of(shared, local), own.loss};
-  }
-  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
     constexpr int64_t kNewcomerRounds = 5;  // what a newcomer has missed, made up for from g
-    if (local.newcomer)
-      return plain(local.model,
-                   view == View::kPre ? g : pulled(g, g, local, kNewcomerRounds).weights);
-    return plain(local.model, view == View::kPre ? me.v : pulled(me.v, g, local).weights);
+    const auto shared = local_sgd(g, local, train);
+    const auto& start = local.newcomer ? g : me.v;
+    const auto own = pulled(start, g, local, local.newcomer ? kNewcomerRounds : 1);
+    return {{own.weights}, upload_of(shared, local), own.loss, start, own.weights};
   }
 };
 

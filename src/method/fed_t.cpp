@@ -1,24 +1,20 @@
 // Fed_T (Zhang and Liu, "Personalized Federated Learning with Attention Mechanisms", §3.1) and FTL
 // (a baseline of the FedHAM paper): FedAvg; then every client fits the layers above the features of
-// its own copy of g (methods.md §3.1).
+// its own copy of g (docs/methods.md §3.1).
 //
 // Deviations: neither paper says when stage 2 happens or for how long. It runs at every evaluation
 // (every_eval = false: only after the last round), never feeds back into g, and is counted in
-// epochs: 1 for FTL, 3 for Fed_T, for which more was worse (experiments.md §5.4). Batch norms of
-// frozen layers work in evaluation mode.
+// epochs: 1 for FTL, 3 for Fed_T, for which more was worse (docs/experiments.md §5.4). Batch norms
+// of frozen layers work in evaluation mode.
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/transfer.hpp"
+#include "train/transfer.hpp"
 
 namespace tessera {
 namespace {
 
 struct FedT : FedAvg {
-  struct Client {
-    int64_t rounds = 0;  // of the run: after the last one stage 2 is due
-    static void fields(auto& m, auto&& f) { f("rounds", m.rounds); }
-  };
   std::string freeze = "features";
   TransferOptions transfer;
   static void options(auto& m, auto&& f) {
@@ -35,13 +31,9 @@ struct FedT : FedAvg {
                 "This method freezes feature layers, and the model has none: set freeze = "
                 "\"none\", or choose a convolutional or recurrent model such as lenet or gru64.");
   }
-  Client init_client(const Setup& setup, ClientId) const { return {setup.rounds}; }
-  Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
-    const auto trained = local_sgd(g, local, train);
-    return {me, upload_of(trained, local), trained.loss};
-  }
-  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
-    if (view == View::kPre || !transfer.due(local, me.rounds)) return plain(local.model, g);
+  Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
+    if (view == View::kPre || !transfer.due(local.round, local.setup.rounds))
+      return plain(local.model, g);
     const auto stage2 = transfer.stage2(train);
     const auto fitted =
         freeze == "none" ? local_sgd(g, local, stage2) : train_upper(g, local, stage2);

@@ -2,7 +2,7 @@
 // FedAvg; then every client inserts a convolutional block attention module in front of the first
 // linear layer of its own copy of g, freezes the convolutions and trains the rest.
 //
-// Deviations (methods.md §3.2). The paper's F'' = Mc(F') F is read as Ms(F') F'. It trains the
+// Deviations (docs/methods.md §3.2). The paper's F'' = Mc(F') F is read as Ms(F') F'. It trains the
 // linear layers after the first; train_fc1 = true trains that one too, as its Fed_T does. The gates
 // have biases and the module's output a constant factor, so that a new module leaves g's
 // predictions alone. Batch norms above the convolutions are trained. Epochs and rate are unstated.
@@ -10,7 +10,7 @@
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
 #include "model/cbam.hpp"
-#include "optim/transfer.hpp"
+#include "train/transfer.hpp"
 
 namespace tessera {
 namespace {
@@ -18,11 +18,6 @@ namespace {
 constexpr int64_t kShownImages = 4;  // per client
 
 struct FedTA : FedAvg {
-  struct Client {
-    int64_t rounds = 0;  // of the run: after the last one stage 2 is due
-    bool shows = false;  // its first test images and their maps go into the report
-    static void fields(auto& m, auto&& f) { f("rounds", m.rounds), f("shows", m.shows); }
-  };
   CbamOptions module;
   bool train_fc1 = true;
   int64_t show = 3;
@@ -56,16 +51,9 @@ struct FedTA : FedAvg {
     return ok();
   }
 
-  Client init_client(const Setup& setup, ClientId id) const {
-    return {setup.rounds, id < std::min(show, setup.clients)};
-  }
-  Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
-    const auto trained = local_sgd(g, local, train);
-    return {me, upload_of(trained, local), trained.loss};
-  }
-
-  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
-    if (view == View::kPre || !transfer.due(local, me.rounds)) return plain(local.model, g);
+  Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
+    if (view == View::kPre || !transfer.due(local.round, local.setup.rounds))
+      return plain(local.model, g);
     const Sequential& net = *convolutional(local.model);
     const auto above = std::make_shared<const Cbam>(net.upper(), module);
     const auto fitted = fit(*above, net, g, local);
@@ -77,13 +65,14 @@ struct FedTA : FedAvg {
     // The run's model outlives everything here, so nobody has to own it.
     const std::shared_ptr<const Sequential> borrowed(std::shared_ptr<void>(), &net);
     out.model = std::make_shared<Cbam>(borrowed, module);
-    if (me.shows) out.notes = shown(*above, fitted, net, g, local);
+    // Newcomers, whose numbers follow the clients', show nothing.
+    if (local.client < std::min(show, local.setup.clients))
+      out.notes = shown(*above, fitted, net, g, local.data);
     return out;
   }
 
   // Stage 2. The convolutions stand still, so only what lies above their output is trained.
-  Weights fit(const Cbam& above, const Sequential& net, const Weights& g,
-              const Local& local) const {
+  Weights fit(const Cbam& above, const Sequential& net, const Weights& g, const Site& site) const {
     Job job;
     if (!train_fc1) {
       const auto& layout = above.layout();
@@ -91,31 +80,42 @@ struct FedTA : FedAvg {
       const auto frozen = layout.positions([&](const Slice& s) { return s.block() == fc1; });
       job.only = at::ones({layout.numel()}, at::kBool).index_fill_(0, frozen, false);
     }
-    const auto data = training_maps(net, g, local.data);
-    const auto start = above.inserted(cut(net, g).above, local.key);
-    return local_sgd(start, {above, data, local.round, local.key, local.newcomer},
-                     transfer.stage2(train), job)
+    const auto data = training_maps(net, g, site.data);
+    const auto start = above.inserted(cut(net, g).above, site.key);
+    return local_sgd(start, {above, data, site.round, site.key}, transfer.stage2(train), job)
         .weights;
   }
 
   // For the report: test images in grey [k, H, W], and the attention paid to them.
   TensorDict shown(const Cbam& above, const Weights& fitted, const Sequential& net,
-                   const Weights& g, const Local& local) const {
-    const int64_t n = std::min(kShownImages, local.data.size(Part::kTest));
+                   const Weights& g, const ClientData& data) const {
+    const int64_t n = std::min(kShownImages, data.size(Part::kTest));
     if (n == 0) return {};
     const auto x =
-        local.data.range(Part::kTest, 0, n)
+        data.range(Part::kTest, 0, n)
             .x.reshape({n, net.spec().sample[0], net.spec().sample[1], net.spec().sample[2]});
     const auto gates = above.gates(fitted, net.maps(g, x));
     return {
         {"image", x.mean(1)}, {"spatial", gates.spatial.squeeze(1)}, {"channel", gates.channel}};
   }
 
-  std::vector<Exhibit> exhibits(const Server&, const Notes& notes) const {
-    if (notes.empty()) return {};
+  // Whether notes are what shown() gives; a client may tell anything.
+  static bool are_shown(const TensorDict& notes, const Sequential& net) {
+    const auto fits = [&](const char* name, const std::vector<int64_t>& one) {
+      const auto note = notes.find(name);
+      return note != notes.end() && note->second.scalar_type() == at::kFloat &&
+             note->second.dim() > 0 && note->second.sizes().slice(1) == one;
+    };
+    const auto &sample = net.spec().sample, &map = net.map_shape();
+    return fits("image", {sample[1], sample[2]}) && fits("spatial", {map[1], map[2]}) &&
+           fits("channel", {map[0]}) && notes.at("image").size(0) == notes.at("spatial").size(0);
+  }
+  std::vector<Exhibit> exhibits(const Server&, const Evaluated& evaluated,
+                                const Setup& setup) const {
     std::vector<Tensor> pictures, channels;
     std::vector<std::string> rows, clients;
-    for (const auto& [id, note] : notes) {
+    for (const auto& [id, note] : evaluated.notes) {
+      if (!are_shown(note, *convolutional(setup.model))) continue;
       const auto& image = note.at("image");
       const auto spatial =
           at::upsample_nearest2d(note.at("spatial").unsqueeze(1), image.sizes().slice(1))
@@ -126,6 +126,7 @@ struct FedTA : FedAvg {
       for (int64_t i = 0; i < image.size(0); ++i)
         rows.push_back(fmt::format("client {}, test image {}", id, i + 1));
     }
+    if (pictures.empty()) return {};
     return {{"cbam",
              "Spatial attention of the fitted clients",
              Exhibit::Kind::kImages,

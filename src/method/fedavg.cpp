@@ -8,25 +8,15 @@ Weighted upload_of(const Trained& trained, const Local& local) {
   return {trained.weights, static_cast<double>(local.data.train_size())};
 }
 
-std::vector<Weighted> bodies(std::span<const Received<Weighted>> uploads) {
-  std::vector<Weighted> out;
-  for (const auto& upload : uploads) out.push_back(upload.body);
-  return out;
-}
-
 Step<Nothing, Weighted> FedAvg::local_update(const Client& me, const Down& g,
                                              const Local& local) const {
   const auto trained = local_sgd(g, local, train);
-  return {me, upload_of(trained, local), trained.loss};
+  return {me, upload_of(trained, local), trained.loss, g, trained.weights};
 }
 
-FedAvg::Server FedAvg::aggregate(Server, std::span<const Received<Up>> uploads) const {
-  return {mean(bodies(uploads))};
-}
-
-Personal FedAvg::personalize(const Client&, const Down& g, const Local& local, View view) const {
-  // Post is FedAvg + fine-tuning: what a personalized method has to beat (methods.md §0.6).
-  return plain(local.model, view == View::kPre ? g : local_sgd(g, local, train).weights);
+FedAvg::Server FedAvg::aggregate(Server, std::span<const Received<Up>> uploads,
+                                 const Setup&) const {
+  return {uploads.front().body.value};
 }
 
 MethodInfo fedavg() {

@@ -1,18 +1,18 @@
 // FedBABU (Oh, Kim, Yun, "FedBABU: Toward Enhanced Representation for Federated Image
 // Classification", ICLR 2022, Algorithm 1): only the body is trained and averaged, under one random
 // head that nobody changes; a copy is fine-tuned for evaluation and thrown away.
-// Deviations (methods.md §2.4): the head is orthonormal, and drawn from the run's key at both ends,
-// so it never travels. While the head alone is fine-tuned, the body works in evaluation mode.
+// Deviations (docs/methods.md §2.4): the head is orthonormal, and drawn from the run's key at both
+// ends, so it never travels. While the head alone is fine-tuned, the body works in evaluation mode.
 
 #include <ATen/ATen.h>
 
 #include "base/key.hpp"
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/head_fit.hpp"
 #include "tensor/linear_head.hpp"
 #include "tensor/orthonormal.hpp"
 #include "tensor/split.hpp"
+#include "train/head_fit.hpp"
 
 namespace tessera {
 namespace {
@@ -24,10 +24,7 @@ struct FedBabu {
     Weights body;  // w: [d_B]
     static void fields(auto& m, auto&& f) { f("body", m.body); }
   };
-  struct Client {
-    Tensor head;  // h0 [d_P]: everybody's, from the key; never changes
-    static void fields(auto& m, auto&& f) { f("head", m.head); }
-  };
+  using Client = Nothing;
   using Down = Weights;
   using Up = Weighted;
 
@@ -49,7 +46,9 @@ struct FedBabu {
   Server init_server(const Setup& setup) const {
     return {split(setup.model).rest_of(setup.model.init(setup.key))};
   }
-  Client init_client(const Setup& setup, ClientId) const {
+  Client init_client(const Local&) const { return {}; }
+  /// h0 [d_P]: everybody's; never changes.
+  Tensor head_of(const Setup& setup) const {
     auto w = setup.model.init(setup.key).w;
     if (const auto head = linear_head(setup.model.layout())) {
       // Of unit rows; a degenerate random head would hurt all that is learned under it.
@@ -57,30 +56,34 @@ struct FedBabu {
           orthonormal(head->classes, head->width, derive(setup.key, Purpose::kInit, kHeadStream));
       w.narrow(0, head->begin, rows.numel()).copy_(rows.flatten());
     }
-    return {split(setup.model).part_of(w)};
+    return split(setup.model).part_of(w);
   }
-  Down broadcast(const Server& server, ClientId) const { return server.body; }
+  void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup&,
+                 const Send<Down>& send) const {
+    for (const auto& ask : asks) send(ask, server.body);
+  }
 
   Step<Client, Up> local_update(const Client& me, const Down& body, const Local& local) const {
     const auto parts = split(local.model);
-    const auto after =
-        local_sgd(parts.joined(me.head, body), local, train, {.only = parts.mask().logical_not()});
+    const auto after = local_sgd(parts.joined(head_of(local.setup), body), local, train,
+                                 {.only = parts.mask().logical_not()});
     return {me,
             {parts.rest_of(after.weights), static_cast<double>(local.data.train_size())},
             after.loss};
   }
-  Server aggregate(Server, std::span<const Received<Up>> uploads) const {
-    return {mean(bodies(uploads))};
+  Up expected(const Server& server, Why, const Setup&) const { return {server.body}; }
+  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
+    return {uploads.front().body.value};
   }
 
-  Weights tuned(const Weights& start, const Local& local) const {
-    if (ft_part == "head") return fit_head(start, local, train, per_layers, ft_epochs).weights;
+  Weights tuned(const Weights& start, const Site& site) const {
+    if (ft_part == "head") return fit_head(start, site, train, per_layers, ft_epochs).weights;
     Job job{.epochs = ft_epochs};
-    if (ft_part == "body") job.only = split(local.model).mask().logical_not();
-    return local_sgd(start, local, train, job).weights;
+    if (ft_part == "body") job.only = split(site.model).mask().logical_not();
+    return local_sgd(start, site, train, job).weights;
   }
-  Personal personalize(const Client& me, const Down& body, const Local& local, View view) const {
-    const auto start = split(local.model).joined(me.head, body);
+  Personal personalize(const Client&, const Down& body, const Local& local, View view) const {
+    const auto start = split(local.model).joined(head_of(local.setup), body);
     return plain(local.model, view == View::kPre ? start : tuned(start, local));
   }
 };

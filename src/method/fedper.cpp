@@ -6,85 +6,66 @@
 
 namespace tessera {
 
-Weights FedPer::joined(const Model& model, const Weights& base, const Tensor& own) const {
-  const auto at = head_at(model);
-  auto w = at::empty({model.layout().numel()}, base.w.options());
-  w.index_copy_(0, model.layout().others(at), base.w).index_copy_(0, at, own);
-  return {w, base.b};
-}
-
-Weights FedPer::base_of(const Model& model, const Weights& whole) const {
-  return {whole.w.index_select(0, model.layout().others(head_at(model))), whole.b};
-}
-
-Tensor FedPer::head_mask(const Model& model) const {
-  return at::zeros({model.layout().numel()}, at::kBool).index_fill_(0, head_at(model), true);
-}
-
 FedPer::Server FedPer::init_server(const Setup& setup) const {
   const auto whole = setup.model.init(setup.key);
-  const auto first = whole.w.index_select(0, head_at(setup.model));
-  const int64_t kept = mean_head() && mean_over == "all" ? setup.clients : 0;
-  return {base_of(setup.model, whole), mean_head() ? first : at::empty({0}, first.options()),
-          at::zeros({kept, first.numel()}, first.options()), at::zeros({kept}, at::kDouble)};
+  const auto first = split(setup.model).part_of(whole.w);
+  return {split(setup.model).rest_of(whole), mean_head() ? first : at::empty({0}, first.options()),
+          PerClient<Kept>({first})};
 }
 
-FedPer::Client FedPer::init_client(const Setup& setup, ClientId) const {
-  return {setup.model.init(setup.key).w.index_select(0, head_at(setup.model))};
+FedPer::Client FedPer::init_client(const Local& local) const {
+  return {split(local.model).part_of(local.model.init(local.setup.key).w)};
 }
 
-FedPer::Down FedPer::broadcast_eval(const Server& server, ClientId) const {
-  return {server.base, mean_head() ? std::optional(server.mean_head) : std::nullopt};
+void FedPer::broadcast(const Server& server, std::span<const Ask<>> asks, const Setup&,
+                       const Send<Down>& send) const {
+  for (const auto& ask : asks) {
+    Down down{server.base, std::nullopt};
+    if (mean_head() && ask.why != Why::kTrain) down.head = server.mean_head;
+    send(ask, std::move(down));
+  }
+}
+
+Weights FedPer::start(const Client& me, const Down& down, const Local& local) const {
+  const auto parts = split(local.model);
+  const auto joined = parts.joined(down.head ? *down.head : me.head, down.base);
+  if (!local.newcomer || down.head) return joined;
+  return local_sgd(joined, local, train, {.epochs = ft_epochs, .only = parts.mask()}).weights;
 }
 
 Step<FedPer::Client, FedPer::Up> FedPer::local_update(const Client& me, const Down& down,
                                                       const Local& local) const {
-  const auto trained = local_sgd(joined(local.model, down.base, me.head), local, train);
-  const auto own = trained.weights.w.index_select(0, head_at(local.model));
-  Weighted base{base_of(local.model, trained.weights),
-                static_cast<double>(local.data.train_size())};
-  return {{own}, {base, mean_head() ? std::optional(own) : std::nullopt}, trained.loss};
+  const auto parts = split(local.model);
+  const auto before = start(me, down, local);
+  const auto trained = local_sgd(before, local, train);
+  const auto own = parts.part_of(trained.weights.w);
+  Up up{{parts.rest_of(trained.weights), static_cast<double>(local.data.train_size())}, {}};
+  if (mean_head()) up.head = own;
+  return {{own}, std::move(up), trained.loss, before, trained.weights};
 }
 
-FedPer::Server FedPer::aggregate(Server server, std::span<const Received<Up>> uploads) const {
+FedPer::Up FedPer::expected(const Server& server, Why, const Setup&) const {
+  return {{server.base}, mean_head() ? std::optional(server.mean_head) : std::nullopt};
+}
+
+FedPer::Server FedPer::aggregate(Server server, std::span<const Received<Up>> uploads,
+                                 const Setup&) const {
   std::vector<Weighted> bases;
   std::vector<Tensor> heads;
   std::vector<double> sizes;
-  for (const auto& upload : uploads) {
-    bases.push_back(upload.body.base);
-    if (upload.body.head) heads.push_back(*upload.body.head);
-    sizes.push_back(upload.body.base.weight);
+  for (const auto& [client, up] : uploads) {
+    bases.push_back(up.base);
+    if (!mean_head()) continue;
+    if (mean_over == "all")
+      server.heads.put(client, {*up.head, up.base.weight});
+    else
+      heads.push_back(*up.head), sizes.push_back(up.base.weight);
   }
   server.base = mean(bases);
-  if (!mean_head()) return server;
-  if (mean_over == "all") {
-    server.heads = server.heads.clone(), server.sizes = server.sizes.clone();
-    for (size_t i = 0; i < uploads.size(); ++i) {
-      server.heads[uploads[i].client].copy_(heads[i]);
-      server.sizes[uploads[i].client] = sizes[i];
-    }
-    heads.clear(), sizes.clear();
-    for (int64_t i = 0; i < server.sizes.size(0); ++i) {
-      if (server.sizes[i].item<double>() == 0) continue;  // never took part
-      heads.push_back(server.heads[i]);
-      sizes.push_back(server.sizes[i].item<double>());
-    }
-  }
-  server.mean_head = mean(heads, sizes);
+  for (const auto& [client, kept] : server.heads)
+    heads.push_back(kept.head), sizes.push_back(kept.size);
+  if (mean_head()) server.mean_head = mean(heads, sizes);
   return server;
-}
-
-Weights FedPer::evaluated(const Client& me, const Down& down, const Local& local) const {
-  const auto start = joined(local.model, down.base, down.head ? *down.head : me.head);
-  if (!local.newcomer || down.head) return start;
-  return local_sgd(start, local, train, {.epochs = ft_epochs, .only = head_mask(local.model)})
-      .weights;
-}
-
-Personal FedPer::personalize(const Client& me, const Down& down, const Local& local,
-                             View view) const {
-  const auto start = evaluated(me, down, local);
-  return plain(local.model, view == View::kPre ? start : local_sgd(start, local, train).weights);
 }
 
 MethodInfo fedper() {

@@ -1,22 +1,28 @@
 // FedPer (Arivazhagan et al., "Federated Learning with Personalization Layers", 2019, Algorithms 1
 // and 2): a shared base, a private head; both are trained together.
 // Deviation: `head = mean` is what [MPER] evaluates, the average of everybody's heads; the heads
-// are then uploaded too (methods.md §2.1).
+// are then uploaded too (docs/methods.md §2.1).
 //
 // In a header because FedPerMeta is FedPer with another evaluation.
 #pragma once
 
 #include "method/method.hpp"
+#include "tensor/split.hpp"
 
 namespace tessera {
 
 struct FedPer {
+  struct Kept {
+    Tensor head;  // [d_P]
+    Weight size;  // training samples of its owner
+    static void fields(auto& m, auto&& f) { f("head", m.head), f("size", m.size); }
+  };
   struct Server {
-    Weights base;         // w: [d_B]
-    Tensor mean_head;     // [d_P] with head = mean, else [0]
-    Tensor heads, sizes;  // [N, d_P], [N] with mean_over = all, else empty
+    Weights base;           // w: [d_B]
+    Tensor mean_head;       // [d_P] with head = mean, else [0]
+    PerClient<Kept> heads;  // the latest, with mean_over = all
     static void fields(auto& m, auto&& f) {
-      f("base", m.base), f("mean_head", m.mean_head), f("heads", m.heads), f("sizes", m.sizes);
+      f("base", m.base), f("mean_head", m.mean_head), f("heads", m.heads);
     }
   };
   struct Client {
@@ -30,7 +36,7 @@ struct FedPer {
   };
   struct Up {
     Weighted base;
-    std::optional<Tensor> head;
+    std::optional<Tensor> head;  // with head = mean
     static void fields(auto& m, auto&& f) { f("base", m.base), f("head", m.head); }
   };
 
@@ -51,20 +57,17 @@ struct FedPer {
   }
 
   Server init_server(const Setup& setup) const;
-  Client init_client(const Setup& setup, ClientId) const;
-  Down broadcast(const Server& server, ClientId) const { return {server.base, std::nullopt}; }
-  Down broadcast_eval(const Server& server, ClientId) const;
+  Client init_client(const Local& local) const;
+  void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
+                 const Send<Down>& send) const;
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
-  Server aggregate(Server server, std::span<const Received<Up>> uploads) const;
-  Personal personalize(const Client& me, const Down& down, const Local& local, View view) const;
+  Up expected(const Server& server, Why why, const Setup& setup) const;
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
 
-  /// The model a client is evaluated with before any adaptation; fits the fresh head of a newcomer.
-  Weights evaluated(const Client& me, const Down& down, const Local& local) const;
+  /// The model that a client trains and is evaluated from; fits the fresh head of a newcomer.
+  Weights start(const Client& me, const Down& down, const Local& local) const;
   bool mean_head() const { return head == "mean"; }
-  Tensor head_at(const Model& model) const { return model.layout().trailing(per_layers); }
-  Tensor head_mask(const Model& model) const;
-  Weights joined(const Model& model, const Weights& base, const Tensor& own) const;
-  Weights base_of(const Model& model, const Weights& whole) const;
+  Split split(const Model& model) const { return {model.layout(), per_layers}; }
 };
 
 }  // namespace tessera

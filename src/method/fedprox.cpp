@@ -4,7 +4,7 @@
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/pull.hpp"
+#include "train/pull.hpp"
 
 namespace tessera {
 namespace {
@@ -15,16 +15,9 @@ struct FedProx : FedAvg {
     f(at_least("mu", 0, "weight of the pull towards the global model; 0 is fedavg"), m.mu);
   }
 
-  Trained pulled(const Weights& g, const Local& local) const {
-    return local_sgd(g, local, train, {.hook = pull_to(g.w, mu)});
-  }
-
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
-    const auto trained = pulled(g, local);
-    return {me, upload_of(trained, local), trained.loss};
-  }
-  Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
-    return plain(local.model, view == View::kPre ? g : pulled(g, local).weights);
+    const auto trained = local_sgd(g, local, train, {.hook = pull_to(g.w, mu)});
+    return {me, upload_of(trained, local), trained.loss, g, trained.weights};
   }
 };
 

@@ -7,8 +7,8 @@
 #include "base/key.hpp"
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/head_fit.hpp"
 #include "tensor/split.hpp"
+#include "train/head_fit.hpp"
 
 namespace tessera {
 namespace {
@@ -44,36 +44,34 @@ struct FedRep {
   Server init_server(const Setup& setup) const {
     return {split(setup.model).rest_of(setup.model.init(setup.key))};
   }
-  Client init_client(const Setup& setup, ClientId) const {
-    return {split(setup.model).part_of(setup.model.init(setup.key).w)};
+  Client init_client(const Local& local) const {
+    return {split(local.model).part_of(local.model.init(local.setup.key).w)};
   }
-  Down broadcast(const Server& server, ClientId) const { return server.base; }
+  void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup&,
+                 const Send<Down>& send) const {
+    for (const auto& ask : asks) send(ask, server.base);
+  }
 
-  Weights with_fitted_head(const Weights& start, const Local& local) const {
-    auto here = local;
-    here.key = derive(local.key, kHeadPhase);
-    return fit_head(start, here, train, per_layers, head_epochs).weights;
-  }
-  Trained trained(const Weights& start, const Local& local) const {
-    return local_sgd(with_fitted_head(start, local), local, train,
-                     {.only = split(local.model).mask().logical_not()});
+  Weights with_fitted_head(const Weights& start, const Site& site) const {
+    const Site head_phase{site.model, site.data, site.round, derive(site.key, kHeadPhase)};
+    return fit_head(start, head_phase, train, per_layers, head_epochs).weights;
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& base, const Local& local) const {
     const auto parts = split(local.model);
-    const auto after = trained(parts.joined(me.head, base), local);
+    auto start = parts.joined(me.head, base);
+    if (local.newcomer) start = with_fitted_head(start, local);
+    const auto after = local_sgd(with_fitted_head(start, local), local, train,
+                                 {.only = parts.mask().logical_not()});
     return {{parts.part_of(after.weights.w)},
             {parts.rest_of(after.weights), static_cast<double>(local.data.train_size())},
-            after.loss};
+            after.loss,
+            start,
+            after.weights};
   }
-  Server aggregate(Server, std::span<const Received<Up>> uploads) const {
-    return {mean(bodies(uploads))};
-  }
-
-  Personal personalize(const Client& me, const Down& base, const Local& local, View view) const {
-    auto start = split(local.model).joined(me.head, base);
-    if (local.newcomer) start = with_fitted_head(start, local);
-    return plain(local.model, view == View::kPre ? start : trained(start, local).weights);
+  Up expected(const Server& server, Why, const Setup&) const { return {server.base}; }
+  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
+    return {uploads.front().body.value};
   }
 };
 

@@ -2,17 +2,20 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "method/any_method.hpp"
-#include "optim/ensemble.hpp"
+#include "train/ensemble.hpp"
 
 namespace tessera {
 namespace {
 
-/// A representation as a row of the bank.
-Tensor row_of(const Weights& base) { return at::cat({base.w, base.b}); }
+/// Representations as rows [K, d_B + d_b], by client but without names.
+Tensor rows_of(const PerClient<Weights>& bank) {
+  std::vector<Tensor> rows;
+  for (const auto& [client, base] : bank) rows.push_back(at::cat({base.w, base.b}));
+  return at::stack(rows);
+}
 
 }  // namespace
 
@@ -24,36 +27,36 @@ Status LgFedAvg::check(const Setup& setup) const {
               "method.base_bank = true, or data.newcomers = 0");
 }
 
+int64_t LgFedAvg::warm_rounds(const Setup& setup) const {
+  return std::llround(warmup * static_cast<double>(setup.rounds));
+}
+
 LgFedAvg::Server LgFedAvg::init_server(const Setup& setup) const {
   const auto first = setup.model.init(setup.key);
   const auto base = split(setup.model).rest_of(first);
-  const int64_t warm = std::llround(warmup * static_cast<double>(setup.rounds));
-  // Without a warm-up every client has the common initial representation by itself.
-  return {split(setup.model).part_of(first.w),
-          base,
-          at::full({setup.clients}, warm == 0, at::kBool),
-          Bank::of(base_bank ? setup.clients : 0, row_of(base)),
-          0,
-          warm};
+  return {split(setup.model).part_of(first.w), base, PerClient<bool>(true),
+          PerClient<Weights>(base)};
 }
 
-LgFedAvg::Client LgFedAvg::init_client(const Setup& setup, ClientId) const {
-  return {split(setup.model).rest_of(setup.model.init(setup.key))};
+LgFedAvg::Client LgFedAvg::init_client(const Local& local) const {
+  return {split(local.model).rest_of(local.model.init(local.setup.key))};
 }
 
-LgFedAvg::Down LgFedAvg::broadcast(const Server& server, ClientId id) const {
-  Down down{server.top, server.warm(), std::nullopt, std::nullopt};
-  if (!server.apart[id].item<bool>()) down.base = server.base;
-  return down;
-}
-
-LgFedAvg::Down LgFedAvg::broadcast(const Server& server, const Guest&) const {
-  Down down{server.top, server.warm(), std::nullopt, std::nullopt};
-  if (server.bank.empty())
-    down.base = server.base;  // nobody has one of its own yet
-  else
-    down.bank = server.bank.there();
-  return down;
+void LgFedAvg::broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
+                         const Send<Down>& send) const {
+  Tensor bank;  // the same for all newcomers
+  for (const auto& ask : asks) {
+    const bool joins = ask.why == Why::kJoin;
+    Down down{server.top, warm(setup), std::nullopt, std::nullopt};
+    if (joins && !server.bank.empty()) {
+      if (!bank.defined()) bank = rows_of(server.bank);
+      down.bank = bank;
+    } else if (joins || (warm_rounds(setup) > 0 && !server.own.contains(ask.client))) {
+      // Without a warm-up every client has the common initial representation by itself.
+      down.base = server.base;
+    }
+    send(ask, std::move(down));
+  }
 }
 
 Step<LgFedAvg::Client, LgFedAvg::Up> LgFedAvg::local_update(const Client& me, const Down& down,
@@ -67,23 +70,28 @@ Step<LgFedAvg::Client, LgFedAvg::Up> LgFedAvg::local_update(const Client& me, co
   return {{base}, std::move(up), after.loss};
 }
 
-LgFedAvg::Server LgFedAvg::aggregate(Server server, std::span<const Received<Up>> uploads) const {
-  const bool warm = server.warm();
+LgFedAvg::Up LgFedAvg::expected(const Server& server, Why, const Setup& setup) const {
+  Up up{server.top, 0, {}};
+  if (warm(setup) || base_bank) up.base = server.base;
+  return up;
+}
+
+LgFedAvg::Server LgFedAvg::aggregate(Server server, std::span<const Received<Up>> uploads,
+                                     const Setup& setup) const {
   std::vector<Tensor> tops;
   std::vector<Weighted> bases;
   std::vector<double> sizes;
-  for (const auto& [client, round, up] : uploads) {
+  for (const auto& [client, up] : uploads) {
     tops.push_back(up.top), sizes.push_back(up.weight);
-    server.round = std::max(server.round, round);
-    if (warm) {
+    if (warm(setup)) {
       bases.push_back({*up.base, up.weight});
       continue;
     }
-    server.apart[client] = true;
-    if (base_bank) server.bank.put(client, row_of(*up.base));
+    server.own.put(client, true);
+    if (base_bank) server.bank.put(client, *up.base);
   }
   server.top = mean(tops, sizes);
-  if (warm) server.base = mean(bases);
+  if (warm(setup)) server.base = mean(bases);
   return server;
 }
 
@@ -94,7 +102,7 @@ Personal LgFedAvg::personalize(const Client& me, const Down& down, const Local& 
     const auto start = parts.joined(down.top, down.base ? *down.base : me.base);
     return plain(local.model, view == View::kPre ? start : local_sgd(start, local, train).weights);
   }
-  // The same in both views: there is no representation of its own that a newcomer could train.
+  // The same in both views: a newcomer has no representation of its own to train.
   std::vector<Weights> members;
   const int64_t d = local.model.layout().numel() - down.top.numel();
   for (int64_t k = 0; k < down.bank->size(0); ++k) {

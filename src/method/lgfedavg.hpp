@@ -8,23 +8,19 @@
 #pragma once
 
 #include "method/method.hpp"
-#include "tensor/bank.hpp"
 #include "tensor/split.hpp"
 
 namespace tessera {
 
 struct LgFedAvg {
   struct Server {
-    Tensor top;    // g_P: [d_P]
-    Weights base;  // FedAvg's at the end of the warm-up: where representations start
-    Tensor apart;  // bool [N]: who has a representation of its own
-    Bank bank;     // the latest of these, [N, d_B + d_b]; of nobody without base_bank
-    int64_t round = 0, warmup = 0;
+    Tensor top;               // g_P: [d_P]
+    Weights base;             // FedAvg's at the end of the warm-up: where representations start
+    PerClient<bool> own;      // who has left it with a representation of its own
+    PerClient<Weights> bank;  // the latest of these; of nobody without base_bank
     static void fields(auto& m, auto&& f) {
-      f("top", m.top), f("base", m.base), f("apart", m.apart), f("bank", m.bank),
-          f("round", m.round), f("warmup", m.warmup);
+      f("top", m.top), f("base", m.base), f("own", m.own), f("bank", m.bank);
     }
-    bool warm() const { return round < warmup; }
   };
   struct Client {
     Weights base;  // w_B,i
@@ -41,13 +37,12 @@ struct LgFedAvg {
   };
   struct Up {
     Tensor top;
-    double weight = 0;
-    std::optional<Weights> base;
+    Weight weight;
+    std::optional<Weights> base;  // in the warm-up, or for the bank
     static void fields(auto& m, auto&& f) {
       f("top", m.top), f("weight", m.weight), f("base", m.base);
     }
   };
-  using Guest = Nothing;
 
   TrainOptions train;
   int64_t per_layers = 1;
@@ -63,20 +58,18 @@ struct LgFedAvg {
 
   Status check(const Setup& setup) const;
   Server init_server(const Setup& setup) const;
-  Client init_client(const Setup& setup, ClientId) const;
-  Down broadcast(const Server& server, ClientId id) const;
+  Client init_client(const Local& local) const;
+  void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
+                 const Send<Down>& send) const;
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
-  Server aggregate(Server server, std::span<const Received<Up>> uploads) const;
+  Up expected(const Server& server, Why why, const Setup& setup) const;
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const;
-
-  // Newcomers need no exchange, but a larger download: everybody's representation.
-  static int64_t exchanges() { return 0; }
-  Guest greet(const Server&) const { return {}; }
-  Guest learn(const Server&, const Guest& guest, const Up&) const { return guest; }
-  Down broadcast(const Server& server, const Guest&) const;
 
  private:
   Split split(const Model& model) const { return {model.layout(), per_layers}; }
+  int64_t warm_rounds(const Setup& setup) const;
+  bool warm(const Setup& setup) const { return setup.round <= warm_rounds(setup); }
 };
 
 }  // namespace tessera

@@ -1,8 +1,9 @@
-// Local-Train (methods.md §1.1): every client alone, from the common initial model. The lower
+// Local-Train (docs/methods.md §1.1): every client alone, from the common initial model. The lower
 // reference: a federation that does not beat it is not worth its traffic.
 // Deviation: early stopping on the validation loss, as the specification asks; then the best
 // weights stand.
 
+#include "base/key.hpp"
 #include "method/any_method.hpp"
 
 namespace tessera {
@@ -15,11 +16,9 @@ struct LocalTrain {
   struct Client {
     Weights w, best;
     double best_loss = INFINITY;
-    int64_t stale = 0;   // rounds since the validation loss last fell
-    int64_t epochs = 0;  // per round in which the client takes part
+    int64_t stale = 0;  // rounds since the validation loss last fell
     static void fields(auto& m, auto&& f) {
-      f("w", m.w), f("best", m.best), f("best_loss", m.best_loss), f("stale", m.stale),
-          f("epochs", m.epochs);
+      f("w", m.w), f("best", m.best), f("best_loss", m.best_loss), f("stale", m.stale);
     }
   };
 
@@ -37,41 +36,53 @@ struct LocalTrain {
   }
 
   Server init_server(const Setup&) const { return {}; }
-  Client init_client(const Setup& setup, ClientId) const {
-    const auto first = setup.model.init(setup.key);
-    const double scale = budget == "full" ? 1 / setup.participation : 1;
-    return {first, first, INFINITY, 0, std::llround(scale * static_cast<double>(train.epochs))};
+  Client init_client(const Local& local) const {
+    const auto first = local.model.init(local.setup.key);
+    return {first, first};
   }
-  Down broadcast(const Server&, ClientId) const { return {}; }
+  void broadcast(const Server&, std::span<const Ask<>> asks, const Setup&,
+                 const Send<Down>& send) const {
+    for (const auto& ask : asks) send(ask, {});
+  }
+  Up expected(const Server&, Why, const Setup&) const { return {}; }
+  Server aggregate(Server server, std::span<const Received<Up>>, const Setup&) const {
+    return server;
+  }
 
   bool stopped(const Client& me) const { return patience > 0 && me.stale >= patience; }
-
-  Step<Client, Up> local_update(const Client& me, const Down&, const Local& local) const {
+  /// Of a round in which the client takes part.
+  int64_t epochs(const Setup& setup) const {
+    const double scale = budget == "full" ? 1 / setup.participation : 1;
+    return std::llround(scale * static_cast<double>(train.epochs));
+  }
+  Step<Client, Up> trained(const Client& me, const Site& site, int64_t epochs) const {
     if (stopped(me)) return {me, {}, me.best_loss};
-    const auto trained = local_sgd(me.w, local, train, {.epochs = me.epochs});
-    Client next{trained.weights, me.best, me.best_loss, me.stale, me.epochs};
-    if (patience == 0 || local.data.size(Part::kVal) == 0) {
+    const auto after = local_sgd(me.w, site, train, {.epochs = epochs});
+    Client next{after.weights, me.best, me.best_loss, me.stale};
+    if (patience == 0 || site.data.size(Part::kVal) == 0) {
       next.best = next.w;
-      return {next, {}, trained.loss};
+      return {next, {}, after.loss};
     }
-    const double loss = part_loss(local.model, next.w, local.data, Part::kVal, train.loss_kind());
+    const double loss = part_loss(site.model, next.w, site.data, Part::kVal, train.loss_kind());
     if (loss < me.best_loss)
       next.best = next.w, next.best_loss = loss, next.stale = 0;
     else
       ++next.stale;
-    return {next, {}, trained.loss};
+    return {next, {}, after.loss};
   }
-  Server aggregate(Server server, std::span<const Received<Up>>) const { return server; }
+  Step<Client, Up> local_update(const Client& me, const Down&, const Local& local) const {
+    return trained(me, local, epochs(local.setup));
+  }
 
   // Nothing is received, so no local pass is due at evaluation: both views are the model held.
   Personal personalize(const Client& me, const Down&, const Local& local, View) const {
-    Client here = me;
+    Client now = me;
     // A newcomer trains from scratch for as long as the others have.
     for (int64_t round = 1; local.newcomer && round < local.round; ++round) {
-      const Local past{local.model, local.data, round, derive(local.key, round)};
-      here = local_update(here, {}, past).next;
+      const Site past{local.model, local.data, round, derive(local.key, round)};
+      now = trained(now, past, epochs(local.setup)).next;
     }
-    return plain(local.model, stopped(here) ? here.best : here.w);
+    return plain(local.model, stopped(now) ? now.best : now.w);
   }
 };
 

@@ -1,7 +1,10 @@
-// What an author of a method writes: four value types and six const functions, one file.
+// What an author of a method writes: four value types and six const functions, in one file. Most
+// methods need no more. Five further functions are optional: personalize, global, exhibits, check,
+// and learn with exchanges() for newcomers that the server has to get to know.
 //
 // Principles (docs/concepts.md): state is a value that goes in and comes out; a client sees its own
-// state, its download and its data; the server never sees client state; nothing of the engine.
+// state, its download and its data; the server never sees client state; nothing of the engine. What
+// is the same for the whole run is in Setup and reaches every call, so no state repeats it.
 #pragma once
 
 #include <concepts>
@@ -17,23 +20,52 @@
 #include "base/status.hpp"
 #include "data/client_data.hpp"
 #include "model/model.hpp"
-#include "optim/local_sgd.hpp"
 #include "tensor/fields.hpp"
+#include "tensor/per_client.hpp"
 #include "tensor/weights.hpp"
+#include "train/local_sgd.hpp"
 
 namespace tessera {
 
-using ClientId = int64_t;
-
-/// Fixed for a run.
+/// Of the run, in every call of either half; nothing of it belongs into a state or a message.
 struct Setup {
   const Model& model;
   int64_t clients;
   int64_t rounds;
-  double participation;   // share of clients per round
-  uint64_t key;           // of the common initial model: the same for server and clients
-  int64_t newcomers = 0;  // held out from training
-  int64_t commons = 0;    // public samples that the server has
+  double participation;                 // share of clients per round
+  uint64_t key;                         // of the common initial model: the same at both ends
+  int64_t newcomers = 0;                // held out from training
+  int64_t round = 0;                    // that is played or prepared: 1 … rounds; an evaluation
+                                        // after round t asks as t + 1. 0: before the first
+  uint64_t server_key = 0;              // the server's own randomness in this round; 0 at clients
+  const ClientData* commons = nullptr;  // public data (training rows), only at the server; or null
+};
+
+/// What a client is asked for.
+enum class Why {
+  kTrain,
+  kEvaluate,  // both views of its model; nothing is uploaded
+  kJoin       // a newcomer: its exchanges, and its evaluation after them
+};
+
+/// A client that a download is due for. `guest` is what the server has learned of a newcomer so far
+/// (concept Joins), else nullptr.
+template <class Guest = Nothing>
+struct Ask {
+  ClientId client;
+  Why why;
+  const Guest* guest = nullptr;
+};
+/// Takes the download of one asked client.
+template <class Down, class Guest = Nothing>
+using Send = std::function<void(const Ask<Guest>&, Down)>;
+
+/// What a client works with. Borrowed; valid for the duration of the call.
+struct Local : Site {     // key: derive(seed, kLocal, round, client)
+  const Setup& setup;     // of this round
+  ClientId client;        // 0 … clients − 1; newcomers follow
+  bool newcomer = false;  // held out from training; asks for a model of its own
+  Why why = Why::kTrain;  // a client that is no newcomer sees kTrain in every local_update
 };
 
 /// kPre: the model as held before the local training of the coming round; kPost: after it.
@@ -53,20 +85,19 @@ Personal plain(const Model& model, Weights weights);
 template <class Up>
 struct Received {
   ClientId client;
-  int64_t base_round;  // the round whose download this answers
   Up body;
 };
 
+/// What a client made of a download.
 template <class Client, class Up>
 struct Step {
-  Client next;  // stored only after the server has acknowledged the upload
+  Client next;  // stored only after the server has accepted the upload
   Up upload;
   double loss = 0;  // mean training loss, for the report
-};
-
-/// A message or state without content.
-struct Nothing {
-  static void fields(auto&, auto&&) {}
+  /// The client's model before and after the step: its two views, unless the method has a
+  /// personalize() of its own, which then leaves them out.
+  std::optional<Weights> before = std::nullopt, after = std::nullopt;
+  TensorDict notes = {};  // as in Personal
 };
 
 /// Numbers of a method that people look at: stored with every evaluation, drawn in the report,
@@ -86,81 +117,101 @@ struct Exhibit {
 };
 /// What clients told at an evaluation (Personal::notes); only those that told something.
 using Notes = std::map<ClientId, TensorDict>;
+/// An evaluation, for those who show it: who was asked (clients, ascending), and what they told.
+struct Evaluated {
+  std::vector<ClientId> clients;
+  Notes notes;
+};
 
 template <class M>
-concept Method = requires(const M m, const Setup& setup, const Local& local, ClientId id, View view,
+struct GuestOf {
+  using type = Nothing;
+};
+template <class M>
+  requires requires { typename M::Guest; }
+struct GuestOf<M> {
+  using type = typename M::Guest;
+};
+
+/// The required six. Uploads that are a Weighted are summed before the method sees them, wherever
+/// that is cheapest: aggregate() then gets a single one, the mean with the sum of the weights, and
+/// its `client` means nothing.
+template <class M>
+concept Method = requires(const M m, const Setup& setup, const Local& local, Why why,
                           const typename M::Server& server, const typename M::Client& client,
                           const typename M::Down& down, typename M::Server moved,
-                          std::span<const Received<typename M::Up>> uploads) {
+                          std::span<const Received<typename M::Up>> uploads,
+                          std::span<const Ask<typename GuestOf<M>::type>> asks,
+                          const Send<typename M::Down, typename GuestOf<M>::type>& send) {
   { m.init_server(setup) } -> std::same_as<typename M::Server>;
-  { m.init_client(setup, id) } -> std::same_as<typename M::Client>;
-  // Total: also for ids that never took part.
-  { m.broadcast(server, id) } -> std::same_as<typename M::Down>;
+  // Its key and round mean nothing; the client's data, id and the setup do.
+  { m.init_client(local) } -> std::same_as<typename M::Client>;
+  // Calls send(ask, download) once per ask, in order. What the asked have in common is computed
+  // before that. Total: also for ids that never took part.
+  { m.broadcast(server, asks, setup, send) } -> std::same_as<void>;
   { m.local_update(client, down, local) } -> std::same_as<Step<typename M::Client, typename M::Up>>;
+  // An upload of setup.round as it must look (why: kTrain, or kJoin for a newcomer's): which
+  // fields, shapes and types. Its numbers do not matter. Uploads that look different are rejected
+  // before the server's half sees them.
+  { m.expected(server, why, setup) } -> std::same_as<typename M::Up>;
   // By value: a server that keeps one model per client updates it in place. Uploads are sorted by
   // client and never empty.
-  { m.aggregate(std::move(moved), uploads) } -> std::same_as<typename M::Server>;
-  // A newcomer is a client with a fresh state.
+  { m.aggregate(std::move(moved), uploads, setup) } -> std::same_as<typename M::Server>;
+};
+
+/// Optional: a stage of its own that makes a client's two views, where they are not the models
+/// before and after local_update (Fed_T, FedBABU, Per-FedAvg).
+template <class M>
+concept Personalizes = requires(const M m, const typename M::Client& client,
+                                const typename M::Down& down, const Local& local, View view) {
   { m.personalize(client, down, local, view) } -> std::same_as<Personal>;
-};
-
-/// Optional: what the server works out once the clients of a round are known (ascending), before
-/// they download: the state that broadcast, greet and exhibits then get. It is thrown away after
-/// that; aggregate continues from the state it was made of. An evaluation is a round of everybody.
-template <class M>
-concept Convenes = requires(const M m, const typename M::Server& server,
-                            std::span<const ClientId> clients) {
-  { m.convene(server, clients) } -> std::same_as<typename M::Server>;
-};
-
-/// Optional: what the server does with public data, the training rows of `commons`: once before the
-/// first round (commons.round = 0), then after every aggregation (that round). Never without any.
-template <class M>
-concept Attends = requires(const M m, typename M::Server server, const Local& commons) {
-  { m.attend(std::move(server), commons) } -> std::same_as<typename M::Server>;
-};
-
-/// Optional: what an evaluation downloads, where that is more than training needs.
-template <class M>
-concept HasEvalBroadcast = requires(const M m, const typename M::Server& server, ClientId id) {
-  { m.broadcast_eval(server, id) } -> std::same_as<typename M::Down>;
 };
 
 /// Optional: the model that stands for the whole federation (X-G views, `global_accuracy`).
 template <class M>
-concept HasGlobal = requires(const M m, const typename M::Server& server) {
-  { m.global(server) } -> std::same_as<Weights>;
-};
-
-/// Optional: newcomers that the server has to get to know. Guest is all it holds of one of them, so
-/// that onboarding cannot change the federation. The newcomer answers `exchanges()` downloads
-/// (broadcast to its guest) by local_update; then broadcast to its guest is what it is evaluated
-/// with. exchanges() may be 0: the guest's download is then all that differs.
-template <class M>
-concept Onboards = requires(const M m, const typename M::Server& server, typename M::Guest guest,
-                            const typename M::Up& up) {
-  { m.exchanges() } -> std::same_as<int64_t>;
-  { m.greet(server) } -> std::same_as<typename M::Guest>;
-  { m.broadcast(server, guest) } -> std::same_as<typename M::Down>;
-  { m.learn(server, guest, up) } -> std::same_as<typename M::Guest>;
-};
-
-/// Optional: whether the method can work here at all, before anything is allocated. One sentence
-/// that names the method, what it needs and what to change.
-template <class M>
-concept ChecksSetup = requires(const M m, const Setup& setup) {
-  { m.check(setup) } -> std::same_as<Status>;
-};
-/// Optional: whether a client's data suffice.
-template <class M>
-concept ChecksData = requires(const M m, const ClientData& data) {
-  { m.check(data) } -> std::same_as<Status>;
+concept HasGlobal = requires(const M m, const typename M::Server& server, const Setup& setup) {
+  { m.global(server, setup) } -> std::same_as<Weights>;
 };
 
 /// Optional: what people look at after an evaluation.
 template <class M>
-concept HasExhibits = requires(const M m, const typename M::Server& server, const Notes& notes) {
-  { m.exhibits(server, notes) } -> std::same_as<std::vector<Exhibit>>;
+concept HasExhibits = requires(const M m, const typename M::Server& server,
+                               const Evaluated& evaluated, const Setup& setup) {
+  { m.exhibits(server, evaluated, setup) } -> std::same_as<std::vector<Exhibit>>;
+};
+
+/// Optional: newcomers that the server has to get to know. A newcomer answers `exchanges()`
+/// downloads by local_update (why = kJoin); from each upload the server learns, and Guest is all it
+/// holds of the newcomer (nullptr at first), so that nobody who joins can change the federation.
+/// What broadcast() then sends to that guest is what the newcomer is evaluated with.
+template <class M>
+concept Joins = requires(const M m, const typename M::Server& server,
+                         const typename M::Guest* guest, const typename M::Up& up,
+                         const Setup& setup) {
+  { m.exchanges() } -> std::same_as<int64_t>;
+  { m.learn(server, guest, up, setup) } -> std::same_as<typename M::Guest>;
+};
+
+/// Optional: check(), for any of these. One sentence that names the method, what it needs and what
+/// to change. Whether the method can work here at all, before anything is allocated:
+template <class M>
+concept ChecksSetup = requires(const M m, const Setup& setup) {
+  { m.check(setup) } -> std::same_as<Status>;
+};
+/// whether a client's data suffice:
+template <class M>
+concept ChecksData = requires(const M m, const ClientData& data) {
+  { m.check(data) } -> std::same_as<Status>;
+};
+/// and whether a restored state is one. Fields are compared with those of a fresh state before;
+/// what is left is what a fresh state cannot show: optional fields it lacks, and sizes that vary.
+template <class M>
+concept ChecksServer = requires(const M m, const typename M::Server& server, const Setup& setup) {
+  { m.check(server, setup) } -> std::same_as<Status>;
+};
+template <class M>
+concept ChecksClient = requires(const M m, const typename M::Client& client, const Setup& setup) {
+  { m.check(client, setup) } -> std::same_as<Status>;
 };
 
 }  // namespace tessera

@@ -2,14 +2,14 @@
 // Guarantees: A Model-Agnostic Meta-Learning Approach", NeurIPS 2020, Algorithm 1):
 // find a g that is good after one gradient step, min Σ q_i L_i(g − alpha ∇L_i(g)). Mode fo drops
 // the second derivative, hf takes its product with a vector from two gradients. Deviations
-// (methods.md §4.2): batches without replacement where a client has enough samples for one step,
-// whole steps only; the outer step is one of [train]'s optimiser.
+// (docs/methods.md §4.2): batches without replacement where a client has enough samples for one
+// step, whole steps only; the outer step is one of [train]'s optimiser.
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/epochs.hpp"
-#include "optim/hvp.hpp"
-#include "optim/optimizer.hpp"
+#include "train/epochs.hpp"
+#include "train/hvp.hpp"
+#include "train/optimizer.hpp"
 
 namespace tessera {
 namespace {
@@ -44,17 +44,16 @@ struct PerFedAvg : FedAvg {
   }
 
   /// Gradient of L(w − alpha ∇L(w)) into `grad`; w's running statistics follow the adapted model.
-  double meta_gradient(Weights& w, std::span<const Examples> batch, const Local& local,
+  double meta_gradient(Weights& w, std::span<const Examples> batch, const Model& model,
                        uint64_t key, Tensor& grad) const {
     Weights adapted = w;
-    batch_gradient(local.model, adapted, batch[0], train.loss_kind(), derive(key, 0), grad);
+    batch_gradient(model, adapted, batch[0], train.loss_kind(), derive(key, 0), grad);
     adapted.w = w.w.sub(grad, alpha);
     const double loss =
-        batch_gradient(local.model, adapted, batch[1], train.loss_kind(), derive(key, 1), grad);
+        batch_gradient(model, adapted, batch[1], train.loss_kind(), derive(key, 1), grad);
     if (mode == "hf")
-      grad.sub_(
-          hvp_by_difference(local.model, w, batch[2], train.loss_kind(), derive(key, 2), grad),
-          alpha);
+      grad.sub_(hvp_by_difference(model, w, batch[2], train.loss_kind(), derive(key, 2), grad),
+                alpha);
     w.b = adapted.b;
     return loss;
   }
@@ -71,7 +70,8 @@ struct PerFedAvg : FedAvg {
         std::vector<Examples> batch;
         for (int64_t k = 0; k < batches(); ++k, next += train.batch)
           batch.push_back(local.data.take(Part::kTrain, std::span(next, next + train.batch)));
-        out.loss += meta_gradient(out.weights, batch, local, derive(local.key, pass, step), grad);
+        out.loss +=
+            meta_gradient(out.weights, batch, local.model, derive(local.key, pass, step), grad);
         optimizer.step(out.weights.w, grad);
       }
     }
@@ -105,14 +105,21 @@ struct PerFedAvg : FedAvg {
                  {"replacement", at::scalar_tensor(enough(n) ? 0.0 : 1.0)}};
     return out;
   }
-  std::vector<Exhibit> exhibits(const Server&, const Notes& notes) const {
-    std::vector<Tensor> rows;
-    for (const auto& [id, told] : notes)
-      rows.push_back(at::stack({told.at("steps"), told.at("replacement")}));
+  std::vector<Exhibit> exhibits(const Server&, const Evaluated& evaluated,
+                                const Setup& setup) const {
+    auto rows = at::full({setup.clients, 2}, NAN);
+    for (const auto& [id, notes] : evaluated.notes) {
+      const auto steps = notes.find("steps"), replacement = notes.find("replacement");
+      // A client may tell anything.
+      if (id >= setup.clients || steps == notes.end() || replacement == notes.end() ||
+          steps->second.numel() != 1 || replacement->second.numel() != 1)
+        continue;
+      rows[id][0] = steps->second.item<double>(), rows[id][1] = replacement->second.item<double>();
+    }
     return {{"batches",
              "Steps of a local pass, and whether its batches are drawn with replacement",
              Exhibit::Kind::kMatrix,
-             at::stack(rows),
+             rows,
              {},
              {"steps", "with replacement"}}};
   }

@@ -9,8 +9,8 @@
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
-#include "optim/epochs.hpp"
-#include "optim/pull.hpp"
+#include "train/epochs.hpp"
+#include "train/pull.hpp"
 
 namespace tessera {
 namespace {
@@ -38,25 +38,25 @@ struct PFedMe : FedAvg {
     return check_pull({"pfedme", "method.eta", "method.lambda", eta, lambda, 1});
   }
 
-  Client init_client(const Setup& setup, ClientId) const { return {setup.model.init(setup.key)}; }
+  Client init_client(const Local& local) const { return {local.model.init(local.setup.key)}; }
 
   struct Solved {
     Weights theta, w;
     double loss = 0;  // mean of theta's before each step
   };
   /// From theta = w = g. With rate 0 for w this is the inner problem at g alone.
-  Solved solve(const Weights& g, const Local& local, double rate) const {
-    EpochStream stream(local, Part::kTrain, train.batch);
+  Solved solve(const Weights& g, const Site& site, double rate) const {
+    EpochStream stream(site, Part::kTrain, train.batch);
     Solved out{g.clone(), g.clone()};
     if (stream.per_epoch() == 0) return out;
-    const double decay = train.decay_at(local.round);
+    const double decay = train.decay_at(site.round);
     const auto pull = pull_to(out.w.w, lambda);  // moves with w, which is stepped in place
     auto grad = at::empty_like(g.w);
     for (int64_t r = 0; r < batches; ++r) {
       const auto [batch, key] = stream.next();
       for (int64_t k = 0; k < inner; ++k) {
         out.loss +=
-            batch_gradient(local.model, out.theta, batch, train.loss_kind(), derive(key, k), grad);
+            batch_gradient(site.model, out.theta, batch, train.loss_kind(), derive(key, k), grad);
         pull(out.theta.w, grad);
         out.theta.w.sub_(grad, decay * eta_p);
       }
@@ -70,19 +70,15 @@ struct PFedMe : FedAvg {
     return out;
   }
 
-  Step<Client, Up> local_update(const Client&, const Down& g, const Local& local) const {
-    const auto solved = solve(g, local, eta);
+  Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
+    const auto solved = solve(g, local, local.newcomer ? 0 : eta);
     Weighted up{solved.w, static_cast<double>(local.data.train_size())};
-    return {{solved.theta}, up, solved.loss};
+    return {{solved.theta}, up, solved.loss, local.newcomer ? g : me.theta, solved.theta};
   }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads) const {
-    const auto target = mean(bodies(uploads));
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup&) const {
+    const auto& target = uploads.front().body.value;
     // Written so that a full step lands exactly on the mean.
     return {{beta == 1 ? target.w : at::lerp(server.g.w, target.w, beta), target.b}};
-  }
-  Personal personalize(const Client& me, const Down& g, const Local& local, View view) const {
-    if (view == View::kPre) return plain(local.model, local.newcomer ? g : me.theta);
-    return plain(local.model, solve(g, local, local.newcomer ? 0 : eta).theta);
   }
 };
 

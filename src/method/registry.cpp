@@ -101,8 +101,4 @@ Result<MethodInfo> find_method(const std::string& name) {
   return fail(Error::kNotFound, "unknown method '{}'{}", name, suggestion(name, known));
 }
 
-Personal plain(const Model& model, Weights weights) {
-  return {[&model, weights](const Tensor& x) { return model.predict(weights, x); }, weights};
-}
-
 }  // namespace tessera

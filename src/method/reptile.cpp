@@ -1,6 +1,6 @@
 // Reptile (Nichol, Achiam, Schulman, "On First-Order Meta-Learning Algorithms", 2018, Algorithm 2):
 // move the global model a part of the way towards the clients' fine-tuned weights.
-// eps = 1 is FedAvg; evaluation is after adaptation (methods.md §1.6).
+// eps = 1 is FedAvg; evaluation is after adaptation (docs/methods.md §1.6).
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
@@ -9,13 +9,9 @@ namespace tessera {
 namespace {
 
 struct Reptile : FedAvg {
-  struct Server {
-    Weights g;
-    Tensor velocity;  // [d]; zeros without momentum
-    int64_t round = 0, rounds = 1;
-    static void fields(auto& m, auto&& f) {
-      f("g", m.g), f("velocity", m.velocity), f("round", m.round), f("rounds", m.rounds);
-    }
+  struct Server : FedAvg::Server {
+    Tensor velocity;  // [d]; [0] without momentum
+    static void fields(auto& m, auto&& f) { f("g", m.g), f("velocity", m.velocity); }
   };
   double eps_first = 0.5, eps_last = 0.1, server_momentum = 0.0;
   int64_t ft_epochs = 1;
@@ -29,16 +25,14 @@ struct Reptile : FedAvg {
   Server init_server(const Setup& setup) const {
     auto g = setup.model.init(setup.key);
     auto velocity = at::zeros({server_momentum > 0 ? g.w.numel() : 0}, g.w.options());
-    return {std::move(g), std::move(velocity), 0, setup.rounds};
+    return {{std::move(g)}, std::move(velocity)};
   }
-  Down broadcast(const Server& server, ClientId) const { return server.g; }
-
-  Server aggregate(Server s, std::span<const Received<Up>> uploads) const {
-    const double at =
-        s.rounds > 1 ? static_cast<double>(s.round) / static_cast<double>(s.rounds - 1) : 0;
+  Server aggregate(Server s, std::span<const Received<Up>> uploads, const Setup& setup) const {
+    const double at = setup.rounds > 1 ? static_cast<double>(setup.round - 1) /
+                                             static_cast<double>(setup.rounds - 1)
+                                       : 0;
     const double eps = eps_first + (eps_last - eps_first) * at;
-    ++s.round;
-    const auto target = mean(bodies(uploads));
+    const auto& target = uploads.front().body.value;
     s.g.b = target.b;
     // Written so that a full step lands exactly on the mean.
     if (server_momentum == 0) {
@@ -54,7 +48,6 @@ struct Reptile : FedAvg {
     const Job job{.part = local.data.adaptation(), .epochs = ft_epochs};
     return plain(local.model, local_sgd(g, local, train, job).weights);
   }
-  Weights global(const Server& server) const { return server.g; }
 };
 
 }  // namespace

@@ -161,15 +161,15 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
 }
 
 // The mean over a method's seeds at every evaluated round.
-svg::Series curve(const Method& method,
-                  const std::function<double(const RunHistory&, int64_t)>& x) {
+svg::Series curve(const Method& method, const std::function<double(const Spending&, int64_t)>& x) {
   struct Sums {
     std::vector<double> x, y;
   };
   std::map<int64_t, Sums> by_round;
   for (const auto* run : method.runs) {
+    const Spending spending(*run);
     for (const auto& row : evals_of(*run, "clients", run->meta.headline, "test")) {
-      by_round[row.round].x.push_back(x(*run, row.round));
+      by_round[row.round].x.push_back(x(spending, row.round));
       by_round[row.round].y.push_back(row.mean);
     }
   }
@@ -188,7 +188,7 @@ std::string round_figure(const std::vector<Method>& methods) {
   chart.height = 460;
   for (const auto& method : methods)
     chart.series.push_back(
-        curve(method, [](const RunHistory&, int64_t round) { return static_cast<double>(round); }));
+        curve(method, [](const Spending&, int64_t round) { return static_cast<double>(round); }));
   return figure("Accuracy over rounds", svg::line_chart(chart),
                 "Mean over clients, then over seeds.");
 }
@@ -203,8 +203,8 @@ std::string cost_figure(const std::vector<Method>& methods, const svg::Axis& x,
   chart.direct_labels = false;
   chart.width = 510, chart.height = 380;
   for (const auto& method : methods) {
-    auto series = curve(method, [&](const RunHistory& run, int64_t round) {
-      return cost(spent_until(run, round));
+    auto series = curve(method, [&](const Spending& spending, int64_t round) {
+      return cost(spending.until(round));
     });
     // A method that costs nothing has no curve; its level is one point at the left edge.
     const bool free = std::all_of(series.points.begin(), series.points.end(),

@@ -1,17 +1,17 @@
 #include "report/exhibit_reader.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/text.hpp"
+#include "io/json.hpp"
 
 namespace tessera {
 namespace {
 
 using Kind = ExhibitRow::Kind;
-using nlohmann::json;
 
 // What a report holds in memory of one exhibit over all rounds.
 constexpr int64_t kMaxBytes = 64 << 20;
@@ -28,23 +28,12 @@ std::optional<Kind> kind_of(const std::string& name) {
   return std::nullopt;
 }
 
-// Whether a JSON text is a list of at most `most` names.
-bool parse_names(const std::string& text, size_t most, std::vector<std::string>& out) {
-  const auto list = json::parse(text, nullptr, false);
-  if (!list.is_array() || list.size() > most) return false;
-  for (const auto& name : list) {
-    if (!name.is_string()) return false;
-    out.push_back(name.get<std::string>());
-  }
-  return true;
-}
-
 // Sizes >= 1 whose product is exactly `cells`: checked before anything is allocated.
 bool parse_shape(const std::string& text, size_t cells, std::vector<int64_t>& out) {
-  const auto list = json::parse(text, nullptr, false);
-  if (!list.is_array() || (list.size() != 2 && list.size() != 4)) return false;
+  const auto list = parse_json(text, "shape");
+  if (!list.ok() || !list->is_array() || (list->size() != 2 && list->size() != 4)) return false;
   size_t product = 1;
-  for (const auto& size : list) {
+  for (const auto& size : *list) {
     if (!size.is_number_unsigned()) return false;
     const auto n = size.get<uint64_t>();
     if (n == 0 || n > cells / product) return false;
@@ -55,6 +44,8 @@ bool parse_shape(const std::string& text, size_t cells, std::vector<int64_t>& ou
 }
 
 bool fits(const std::vector<std::string>& names, int64_t size) {
+  if (std::any_of(names.begin(), names.end(), [](const auto& n) { return n.size() > kMaxName; }))
+    return false;
   return names.empty() || static_cast<int64_t>(names.size()) == size;
 }
 
@@ -62,6 +53,7 @@ bool fits(const std::vector<std::string>& names, int64_t size) {
 std::string parse(const Statement& row, ExhibitRow& out) {
   out.round = row.integer(0), out.name = row.text(1), out.title = row.text(3);
   if (!is_plain_name(out.name)) return "a name that is none";
+  if (out.title.size() > kMaxName) return fmt::format("a title of {} bytes", out.title.size());
   const auto kind = kind_of(row.text(2));
   if (!kind) return fmt::format("unknown kind '{}'", printable(row.text(2)));
   out.kind = *kind;
@@ -73,9 +65,11 @@ std::string parse(const Statement& row, ExhibitRow& out) {
   if (out.shape.size() != (out.kind == Kind::kImages ? 4U : 2U) ||
       (out.kind == Kind::kGraph && out.shape[0] != out.shape[1]))
     return fmt::format("shape {} is not that of {}", printable(row.text(6)), row.text(2));
-  if (!parse_names(row.text(4), cells, out.rows) || !parse_names(row.text(5), cells, out.columns) ||
-      !fits(out.rows, out.shape[0]) || !fits(out.columns, out.shape[1]))
+  auto rows = parse_json_names(row.text(4), cells, "rows");
+  auto columns = parse_json_names(row.text(5), cells, "columns");
+  if (!rows.ok() || !columns.ok() || !fits(*rows, out.shape[0]) || !fits(*columns, out.shape[1]))
     return fmt::format("names that do not fit shape {}", row.text(6));
+  out.rows = *std::move(rows), out.columns = *std::move(columns);
   out.values.reserve(cells);
   for (size_t i = 0; i < cells; ++i)
     out.values.push_back(std::bit_cast<double>(little_endian<uint64_t>(bytes.subspan(8 * i, 8))));

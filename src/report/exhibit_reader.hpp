@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+/// In bytes. A report repeats names in every tooltip: a long name and many rows would multiply.
+inline constexpr size_t kMaxName = 1000;
+
 /// Calls row(statement) for every row of a query.
 template <class Row>
 Status for_each(Database& database, std::string_view sql, Row row) {

@@ -24,17 +24,24 @@ std::string class_name(const RunMeta& meta, int64_t label) {
   return index < meta.class_names.size() ? meta.class_names[index] : fmt::format("{}", label);
 }
 
-Spent spent_until(const RunHistory& run, int64_t round) {
+Spending::Spending(const RunHistory& run) {
   Spent spent;
   for (const auto& row : run.rounds) {
-    if (row.round > round) continue;
     spent.bytes_down += static_cast<double>(row.bytes_down);
     spent.bytes_up += static_cast<double>(row.bytes_up);
     add(spent.sim_seconds, row.sim_seconds);
     add(spent.wall_seconds, row.wall_seconds);
+    sums_.emplace_back(row.round, spent);
   }
-  return spent;
 }
+
+Spent Spending::until(int64_t round) const {
+  const auto after = std::upper_bound(sums_.begin(), sums_.end(), round,
+                                      [](int64_t r, const auto& sum) { return r < sum.first; });
+  return after == sums_.begin() ? Spent{} : std::prev(after)->second;
+}
+
+Spent spent_until(const RunHistory& run, int64_t round) { return Spending(run).until(round); }
 
 std::vector<EvalRow> evals_of(const RunHistory& run, const std::string& who,
                               const std::string& view, const std::string& part) {

@@ -107,6 +107,15 @@ struct Spent {
   double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
 };
 Spent spent_until(const RunHistory& run, int64_t round);
+/// The same for many rounds: the sums are made once.
+class Spending {
+ public:
+  explicit Spending(const RunHistory& run);
+  Spent until(int64_t round) const;
+
+ private:
+  std::vector<std::pair<int64_t, Spent>> sums_;  // by round
+};
 
 /// The evals of one kind, by round.
 std::vector<EvalRow> evals_of(const RunHistory& run, const std::string& who,

@@ -3,17 +3,17 @@
 #include <charconv>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <vector>
 
+#include "io/json.hpp"
 #include "io/sqlite.hpp"
 #include "report/exhibit_reader.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFormat = "2";
+constexpr std::string_view kFormat = "3";
 constexpr int64_t kMaxClasses = 100000;  // beyond this a label is damage, not data
 
 // The schema as read, in the order of the reads below.
@@ -95,13 +95,10 @@ Result<int64_t> whole_number(const Database& database, const std::string& key,
   return value;
 }
 
-std::vector<std::string> names_of(const std::string& json) {
-  std::vector<std::string> out;
-  const auto names = nlohmann::json::parse(json, nullptr, false);
-  if (!names.is_array()) return out;
-  for (const auto& name : names)
-    out.push_back(name.is_string() ? name.get<std::string>() : name.dump());
-  return out;
+Status check_name(const Database& database, const std::string& what, const std::string& name) {
+  if (name.size() <= kMaxName) return ok();
+  return fail(Error::kInvalid, "{}: {} has {} bytes where a name of at most {} belongs",
+              database.path(), what, name.size(), kMaxName);
 }
 
 Result<RunMeta> read_meta(Database& database) {
@@ -111,6 +108,9 @@ Result<RunMeta> read_meta(Database& database) {
     return ok();
   }));
   RunMeta meta;
+  for (const char* key :
+       {"name", "method", "dataset", "model", "partition", "seed", "headline", "state"})
+    TESSERA_RETURN_IF_ERROR(check_name(database, fmt::format("meta '{}'", key), facts[key]));
   meta.name = facts["name"], meta.method = facts["method"], meta.dataset = facts["dataset"];
   meta.model = facts["model"], meta.partition = facts["partition"], meta.seed = facts["seed"];
   meta.config = facts["config"], meta.partition_digest = facts["partition_digest"];
@@ -122,13 +122,20 @@ Result<RunMeta> read_meta(Database& database) {
         std::pair{"rounds", &meta.rounds}, std::pair{"parameters", &meta.parameters}}) {
     TESSERA_ASSIGN(*field, whole_number(database, key, facts[key]));
   }
-  meta.class_names = names_of(facts["class_names"]);
+  if (const auto& names = facts["class_names"]; !names.empty()) {
+    TESSERA_ASSIGN(meta.class_names,
+                   parse_json_names(names, kMaxClasses, database.path() + ", meta 'class_names'"));
+    for (const auto& name : meta.class_names)
+      TESSERA_RETURN_IF_ERROR(check_name(database, "a class", name));
+  }
   return meta;
 }
 
 Status read_clients(Database& database, RunHistory& run) {
   std::map<int64_t, size_t> position;
-  TESSERA_RETURN_IF_ERROR(for_each(database, select(kClients), [&](const Statement& row) {
+  const auto read = for_each(database, select(kClients), [&](const Statement& row) {
+    TESSERA_RETURN_IF_ERROR(
+        check_name(database, fmt::format("client {}", row.integer(0)), row.text(1)));
     position[row.integer(0)] = run.clients.size();
     run.clients.push_back({row.integer(0),
                            row.text(1),
@@ -138,7 +145,8 @@ Status read_clients(Database& database, RunHistory& run) {
                            row.integer(5),
                            {}});
     return ok();
-  }));
+  });
+  TESSERA_RETURN_IF_ERROR(read);
   return for_each(database, select(kLabels), [&](const Statement& row) {
     const auto found = position.find(row.integer(0));
     const int64_t label = row.integer(2), n = row.integer(3);

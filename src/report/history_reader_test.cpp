@@ -35,7 +35,7 @@ CREATE TABLE exhibits(round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT
 )sql";
 
 constexpr const char* kRows = R"sql(
-INSERT INTO meta VALUES('format','2'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
+INSERT INTO meta VALUES('format','3'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
   ('model','mlp100'),('clients','2'),('newcomers','0'),('rounds','3'),('seed','7'),
   ('headline','post'),('class_names','["zero","one"]'),('config','[run]'),('state','running');
 INSERT INTO clients VALUES(1,'b',1,30,3,6),(0,'a',0,10,1,2);
@@ -246,7 +246,7 @@ TEST_F(HistoryReader, OtherFormatAndImpossibleValues) {
   write(std::string(kSchema) + kRows + "UPDATE meta SET value='1' WHERE key='format'");
   EXPECT_THAT(error(), HasSubstr("history format '1'"));
   write(
-      "UPDATE meta SET value='2' WHERE key='format';"
+      "UPDATE meta SET value='3' WHERE key='format';"
       "UPDATE meta SET value='many' WHERE key='clients'");
   EXPECT_THAT(error(), HasSubstr("meta 'clients' is 'many'"));
   write(

@@ -91,9 +91,9 @@ std::string html_page(std::string_view title, const std::string& body) {
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
       "<meta name=\"color-scheme\" content=\"light dark\"/>\n"
-      "<meta name=\"generator\" content=\"Tessera\"/>\n<title>{}</title>\n<style>{}</style>\n"
+      "<meta name=\"generator\" content=\"Tessera\"/>\n<title>{}</title>\n<style>{}{}{}</style>\n"
       "</head>\n<body>\n<main>\n{}</main>\n</body>\n</html>\n",
-      escape(title), kStyle, body);
+      escape(title), kPalette, kPageStyle, kChartStyle, body);
 }
 
 std::string tile_row(const std::vector<Tile>& tiles) {

@@ -19,7 +19,8 @@ using svg::value_text;
 
 constexpr int kPreColour = 0, kPostColour = 1, kGlobalColour = 2, kNewcomerColour = 3,
               kWorstColour = 6;
-constexpr double kThird = 310;  // width of a chart that shares its row with two others
+constexpr double kThird = 310;            // width of a chart that shares its row with two others
+constexpr size_t kMaxCells = 20'000'000;  // of clients × classes; a picture holds them all
 
 std::string view_name(const std::string& view) {
   if (view == "post") return "after personalization";
@@ -167,11 +168,12 @@ std::string cost_chart(const Facts& facts, const svg::Axis& x,
   chart.y = {"Test accuracy", Quantity::kFraction};
   chart.direct_labels = false;
   chart.width = kThird, chart.height = 290;
+  const Spending spending(facts.run);
   for (const char* view : {"pre", "post"}) {
     svg::Series series{view == std::string("pre") ? "before" : "after", view_colour(view), {}};
     series.dots = false;
     for (const auto& row : evals_of(facts.run, "clients", view, "test"))
-      series.points.push_back({cost(spent_until(facts.run, row.round)), row.mean});
+      series.points.push_back({cost(spending.until(row.round)), row.mean});
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
   const bool free = std::all_of(chart.series.begin(), chart.series.end(), [](const auto& series) {
@@ -262,11 +264,15 @@ std::vector<std::string> client_names(const RunHistory& run) {
   return names;
 }
 
-svg::Matrix class_matrix(const RunHistory& run) {
+std::set<int64_t> classes_of(const RunHistory& run) {
   std::set<int64_t> classes;
   for (const auto& client : run.clients)
     for (const auto& [part, counts] : client.labels)
       for (const auto& [label, n] : counts) classes.insert(label);
+  return classes;
+}
+
+svg::Matrix class_matrix(const RunHistory& run, const std::set<int64_t>& classes) {
   svg::Matrix matrix;
   matrix.label = "Training samples of every class at every client";
   matrix.row_title = "Class", matrix.column_title = "Client";
@@ -300,11 +306,14 @@ svg::StackedBars sample_bars(const RunHistory& run) {
 }
 
 std::string partition_figure(const Facts& facts) {
-  auto matrix = class_matrix(facts.run);
+  const auto classes = classes_of(facts.run);
   auto bars = sample_bars(facts.run);
-  if (matrix.rows.empty())
+  if (classes.empty() || classes.size() > kMaxCells / std::max<size_t>(1, bars.columns.size()))
     return figure("How the data are dealt", svg::stacked_bars(bars),
-                  "How many samples each client holds.");
+                  classes.empty() ? "How many samples each client holds."
+                                  : "How many samples each client holds; there are too many "
+                                    "classes and clients to draw who holds which.");
+  auto matrix = class_matrix(facts.run, classes);
   bars.column_names = false;
   bars.left = matrix.left = std::max(60.0, svg::name_margin(matrix.rows));
   // Discs of many classes would all be specks.

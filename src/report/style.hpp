@@ -10,7 +10,7 @@ namespace tessera {
 
 inline constexpr int kSeriesColours = 8;
 
-inline constexpr std::string_view kStyle = R"css(
+inline constexpr std::string_view kPalette = R"css(
 :root{--page:#f5f6f8;--card:#fff;--ink:#1a2230;--soft:#5a6475;--line:#dfe3ea;--grid:#e9ecf1;
 --accent:#0b63b0;--heat:#0b4f94;
 --s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
@@ -23,6 +23,9 @@ inline constexpr std::string_view kStyle = R"css(
 --accent:#0b63b0;--heat:#0b4f94;
 --s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
 --s7:#7a4fc0}}
+)css";
+
+inline constexpr std::string_view kPageStyle = R"css(
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);
 font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif}
@@ -69,6 +72,17 @@ summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;font:12.5px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;
 margin:10px 0 4px}
 footer{color:var(--soft);font-size:13px;margin-top:28px}
+@media (max-width:700px){.plot svg:not(.wide){max-width:380px}
+main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
+@page{margin:12mm}
+@media print{body{zoom:.72}main{max-width:none;padding:0}
+.tiles{grid-template-columns:repeat(auto-fit,minmax(110px,1fr))}
+figure,.tile,tr{break-inside:avoid}h2{break-after:avoid}.scroll,.plot{overflow:visible}
+pre{white-space:pre-wrap}}
+)css";
+
+/// Of what is drawn inside an <svg>, in a page or in a file of its own.
+inline constexpr std::string_view kChartStyle = R"css(
 svg text{fill:var(--ink);font-size:12px;font-family:inherit}
 svg .soft{fill:var(--soft)}
 svg .title{fill:var(--soft);font-size:12.5px}
@@ -89,13 +103,6 @@ svg .edge{fill:none;stroke:var(--heat)}
 svg image{image-rendering:pixelated}
 svg .frame{fill:none;stroke:var(--line);stroke-width:1}
 svg .hit:hover{fill:var(--ink);fill-opacity:.25}
-@media (max-width:700px){.plot svg:not(.wide){max-width:380px}
-main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
-@page{margin:12mm}
-@media print{body{zoom:.72}main{max-width:none;padding:0}
-.tiles{grid-template-columns:repeat(auto-fit,minmax(110px,1fr))}
-figure,.tile,tr{break-inside:avoid}h2{break-after:avoid}.scroll,.plot{overflow:visible}
-pre{white-space:pre-wrap}}
 )css";
 
 }  // namespace tessera

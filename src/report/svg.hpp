@@ -6,6 +6,7 @@
 // Sizes are pixels of the viewBox; the page scales the whole.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -100,6 +101,16 @@ struct StackedBars {
 };
 std::string stacked_bars(const StackedBars& chart);
 
+/// Something with a place in a chart and a group that gives it its colour.
+struct Dot {
+  std::string name, tooltip;
+  int colour = 0;  // beyond the palette: a ring in place of a disc
+};
+struct DotGroup {
+  std::string name;
+  int colour = 0;
+};
+
 /// Rows × columns; values[row][column], short rows are filled with "absent".
 struct Matrix {
   std::string label;
@@ -113,6 +124,15 @@ struct Matrix {
 };
 /// Discs whose area is the value (>= 0).
 std::string bubble_matrix(const Matrix& matrix);
+/// The same as a file of its own: a heading, a legend of sizes and, where given, of colours.
+struct BubbleDocument {
+  Matrix matrix;
+  std::string heading, unit;     // unit: "samples"
+  std::vector<int> colours;      // one a column
+  std::vector<DotGroup> groups;  // what the colours mean
+  std::function<std::string(size_t row, size_t column)> tooltip;
+};
+std::string bubble_document(const BubbleDocument& chart);
 /// Cells from `low` (the page's colour) to `high` (full colour), NaN = from the data, with a scale.
 struct HeatRange {
   double low = std::numeric_limits<double>::quiet_NaN();
@@ -120,16 +140,6 @@ struct HeatRange {
   double power = 1;  // strength = share of the range to this power; 0.5 brings out small counts
 };
 std::string heat_map(const Matrix& matrix, HeatRange range = {});
-
-/// Something with a place in a chart and a group that gives it its colour.
-struct Dot {
-  std::string name, tooltip;
-  int colour = 0;  // beyond the palette: a ring in place of a disc
-};
-struct DotGroup {
-  std::string name;
-  int colour = 0;
-};
 
 /// Points in the plane with the same scale on both axes; few enough get their names.
 struct Scatter {

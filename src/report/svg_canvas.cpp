@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <regex>
 
 #include "report/html.hpp"
 #include "report/style.hpp"
@@ -29,6 +30,25 @@ std::string close_with(std::string_view tag, std::string_view tooltip) {
 
 const char* anchor_name(Anchor anchor) {
   return anchor == Anchor::kStart ? "start" : anchor == Anchor::kMiddle ? "middle" : "end";
+}
+
+// "fill:var(--ink)" → "fill:#1a2230;fill:var(--ink)": programs that know no variables of CSS drop
+// the second and draw with the light page's colours.
+std::string with_plain_colours(std::string_view text) {
+  static const std::regex use(R"re(([a-z-]+):var\((--\w+)\))re");
+  std::string out;
+  std::cregex_iterator it(text.data(), text.data() + text.size(), use), end;
+  const char* from = text.data();
+  for (; it != end; ++it) {
+    const auto& found = *it;
+    const auto name = found.str(2) + ":";
+    const auto at = kPalette.find(name) + name.size();  // the light page comes first
+    const auto value = kPalette.substr(at, kPalette.find_first_of(";}", at) - at);
+    out.append(from, found[0].first);
+    out += fmt::format("{}:{};{}", found.str(1), value, found.str(0));
+    from = found[0].second;
+  }
+  return out.append(from, text.data() + text.size());
 }
 
 bool ends_word(char c) { return c == ' ' || c == '-' || c == '_' || c == '/' || c == '.'; }
@@ -107,6 +127,20 @@ std::string Canvas::finish(std::string_view label) const {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{}\"{}>\n{}</svg>\n",
       px(width_), px(height_), escape(label), width_ > 600 ? " class=\"wide\"" : "", out_);
+}
+
+std::string Canvas::document(std::string_view heading) const {
+  constexpr double kMargin = 16, kHeading = 44, kBold = 1.1;
+  const double width = std::max(width_, kBold * text_width(heading));
+  const auto text = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{0} {1} {2} {3}\" width=\"{2}\" "
+      "height=\"{3}\" role=\"img\" aria-label=\"{4}\">\n<style>{5}{6}svg{{font-family:system-ui,"
+      "sans-serif}}svg .paper{{fill:var(--card)}}</style>\n"
+      "<rect class=\"paper\" x=\"{0}\" y=\"{1}\" width=\"{2}\" height=\"{3}\"/>\n"
+      "<text x=\"0\" y=\"-18\" class=\"strong\">{4}</text>\n{7}</svg>\n",
+      px(-kMargin), px(-kHeading), px(width + 2 * kMargin), px(height_ + kHeading + kMargin),
+      escape(heading), kPalette, kChartStyle, out_);
+  return with_plain_colours(text);
 }
 
 double draw_legend(Canvas& canvas, const std::vector<LegendItem>& items, double left, double top,

@@ -51,6 +51,8 @@ class Canvas {
   void set_height(double height) { height_ = height; }
   /// The whole <svg>, with `label` for screen readers.
   std::string finish(std::string_view label) const;
+  /// The same as a file of its own: with a heading above and the colours of the page.
+  std::string document(std::string_view heading) const;
 
  private:
   double width_, height_;

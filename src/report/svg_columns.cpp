@@ -175,6 +175,52 @@ void draw_heat_cells(Canvas& canvas, const Matrix& matrix, const Grid& grid,
   }
 }
 
+// Discs by area.
+struct DiscScale {
+  double largest, high;  // radius and value
+  double radius(double value) const {
+    return std::max(0.8, largest * std::sqrt(value / std::max(high, 1e-300)));
+  }
+};
+
+DiscScale draw_bubbles(Canvas& canvas, const BubbleDocument& chart) {
+  const auto& matrix = chart.matrix;
+  double low = 0, high = std::numeric_limits<double>::quiet_NaN();
+  range_of(matrix, low, high);
+  const auto grid = plan_grid(matrix, 30, 30);
+  for (size_t row = 0; row < matrix.rows.size(); ++row)
+    canvas.line(grid.box.left, grid.y(row), grid.box.right, grid.y(row), "grid");
+  const DiscScale scale{0.48 * std::min(grid.step_x, grid.step_y), high};
+  for (size_t row = 0; row < matrix.rows.size(); ++row) {
+    for (size_t column = 0; column < matrix.columns.size(); ++column) {
+      const double value = cell_value(matrix, row, column);
+      if (!std::isfinite(value) || value <= 0) continue;
+      canvas.circle(grid.x(column), grid.y(row), scale.radius(value), "bubble",
+                    column < chart.colours.size() ? "fill:" + colour(chart.colours[column]) : "",
+                    chart.tooltip(row, column));
+    }
+  }
+  canvas.set_height(draw_grid_names(canvas, matrix, grid));
+  return scale;
+}
+
+// Below the chart: the largest disc, one of a quarter of its value, and the groups.
+void draw_size_legend(Canvas& canvas, const BubbleDocument& chart, const DiscScale& scale) {
+  const double y = canvas.height() + 16, room = 2 * scale.largest + 6;
+  double x = 0;
+  for (const double value : {scale.high, std::max(1.0, std::floor(scale.high / 4))}) {
+    const auto text = fmt::format("{} {}", value_text(chart.matrix.quantity, value), chart.unit);
+    canvas.circle(x + scale.largest, y, scale.radius(value), "bubble", "fill:" + colour(0));
+    canvas.text(x + room, y + 4, Anchor::kStart, text, "soft");
+    x += room + text_width(text) + 16;
+  }
+  std::vector<LegendItem> items;
+  for (const auto& group : chart.groups)
+    items.push_back({group.name, group.colour, LegendItem::Kind::kDot});
+  const double groups = draw_legend(canvas, items, x, y - 8, canvas.width());
+  canvas.set_height(y + std::max(scale.largest, groups) + 4);
+}
+
 }  // namespace
 
 std::string stacked_bars(const StackedBars& chart) {
@@ -225,24 +271,20 @@ std::string stacked_bars(const StackedBars& chart) {
 
 std::string bubble_matrix(const Matrix& matrix) {
   if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
-  double low = 0, high = std::numeric_limits<double>::quiet_NaN();
-  range_of(matrix, low, high);
   Canvas canvas(matrix.width, 0);
-  const auto grid = plan_grid(matrix, 30, 30);
-  for (size_t row = 0; row < matrix.rows.size(); ++row)
-    canvas.line(grid.box.left, grid.y(row), grid.box.right, grid.y(row), "grid");
-  const double largest = 0.5 * std::min(grid.step_x, grid.step_y) * 0.96;
-  for (size_t row = 0; row < matrix.rows.size(); ++row) {
-    for (size_t column = 0; column < matrix.columns.size(); ++column) {
-      const double value = cell_value(matrix, row, column);
-      if (!std::isfinite(value) || value <= 0) continue;
-      canvas.circle(grid.x(column), grid.y(row),
-                    std::max(0.8, largest * std::sqrt(value / std::max(high, 1e-300))), "bubble",
-                    "", cell_tooltip(matrix, row, column));
-    }
-  }
-  canvas.set_height(draw_grid_names(canvas, matrix, grid));
+  draw_bubbles(canvas, {.matrix = matrix, .tooltip = [&](size_t row, size_t column) {
+                          return cell_tooltip(matrix, row, column);
+                        }});
   return canvas.finish(matrix.label);
+}
+
+std::string bubble_document(const BubbleDocument& chart) {
+  Canvas canvas(chart.matrix.width, 60);
+  if (has_value(chart.matrix))
+    draw_size_legend(canvas, chart, draw_bubbles(canvas, chart));
+  else
+    canvas.text(canvas.width() / 2, 30, Anchor::kMiddle, "no samples", "soft");
+  return canvas.document(chart.heading);
 }
 
 std::string heat_map(const Matrix& matrix, HeatRange range) {

@@ -39,14 +39,15 @@ std::vector<Series> without_gaps(const LineChart& chart) {
 }
 
 void draw_band(Canvas& canvas, const Series& series, const AxisMap& x, const AxisMap& y) {
-  std::string upper, lower;
-  size_t count = 0;
-  for (const auto& p : series.points) {
-    if (!banded(p)) continue;
-    upper += fmt::format("{}{} {}", count++ ? "L" : "M", px(x(p.x)), px(y(p.high)));
-    lower = fmt::format("L{} {}", px(x(p.x)), px(y(p.low))) + lower;
-  }
-  if (count > 1) canvas.path(upper + lower + "Z", "band", "fill:" + colour(series.colour));
+  std::vector<Point> points;
+  std::copy_if(series.points.begin(), series.points.end(), std::back_inserter(points), banded);
+  if (points.size() < 2) return;
+  std::string d;
+  for (const auto& p : points)
+    d += fmt::format("{}{} {}", d.empty() ? "M" : "L", px(x(p.x)), px(y(p.high)));
+  std::reverse(points.begin(), points.end());
+  for (const auto& p : points) d += fmt::format("L{} {}", px(x(p.x)), px(y(p.low)));
+  canvas.path(d + "Z", "band", "fill:" + colour(series.colour));
 }
 
 void draw_line(Canvas& canvas, const Series& series, const AxisMap& x, const AxisMap& y) {

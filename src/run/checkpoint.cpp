@@ -1,14 +1,18 @@
 #include "run/checkpoint.hpp"
 
 #include <charconv>
+#include <filesystem>
 
 #include "io/file.hpp"
+#include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "1";
+constexpr const char* kFormat = "2";
+// SQLite's own limit for a value is 10^9 bytes.
+constexpr size_t kPiece = size_t{256} << 20;
 
 std::optional<int64_t> whole_number(std::string_view text) {
   int64_t value = 0;
@@ -22,15 +26,151 @@ Status damaged(const std::string& path, const std::string& what) {
               what);
 }
 
-}  // namespace
-
-std::string checkpoint_path(const std::string& dir) {
-  return dir + "/checkpoint/state.safetensors";
+/// The client of "field@7.w"; none for what is the server's own.
+std::optional<ClientId> client_of(std::string_view name) {
+  const auto at = name.find('@');
+  if (at == std::string_view::npos) return std::nullopt;
+  const auto rest = name.substr(at + 1);
+  return whole_number(rest.substr(0, rest.find('.')));
 }
 
-Status save_checkpoint(const std::string& dir, const Checkpoint& checkpoint) {
+Result<std::map<std::string, std::string>> read_facts(Database& database) {
+  TESSERA_ASSIGN(auto rows, database.prepare("SELECT key, value FROM facts"));
+  std::map<std::string, std::string> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    out[rows.text(0)] = rows.text(1);
+  }
+}
+
+}  // namespace
+
+std::string checkpoint_path(const std::string& dir) { return dir + "/checkpoint/state.sqlite"; }
+
+Result<CheckpointFile> CheckpointFile::create(const std::string& dir) {
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/checkpoint"));
-  return save_state(checkpoint_path(dir), checkpoint);
+  TESSERA_ASSIGN(auto database, Database::open(checkpoint_path(dir), Database::Mode::kReadWrite));
+  TESSERA_RETURN_IF_ERROR(
+      database.execute("CREATE TABLE facts(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
+                       "CREATE TABLE states(owner INTEGER, client INTEGER, piece INTEGER, "
+                       "digest TEXT NOT NULL, data BLOB NOT NULL, "
+                       "PRIMARY KEY(owner, client, piece)) WITHOUT ROWID;"));
+  return CheckpointFile(std::move(database));
+}
+
+std::string CheckpointFile::seal(const CheckpointFacts& facts) const {
+  Digest out;
+  out.add(fmt::format("{}\n{}\n{}\n{}\n{}\n", facts.round, facts.config.size(), facts.config,
+                      facts.data_digest, facts.history_digest));
+  for (const auto& [place, digest] : digests_)
+    out.add(fmt::format("{} {} {}\n", static_cast<int64_t>(place.first), place.second, digest));
+  return out.hex();
+}
+
+Status CheckpointFile::erase(Place place) {
+  TESSERA_ASSIGN(auto remove,
+                 database_.prepare("DELETE FROM states WHERE owner = ? AND client = ?"));
+  remove.bind_all(static_cast<int64_t>(place.first), place.second);
+  TESSERA_RETURN_IF_ERROR(remove.run());
+  digests_.erase(place);
+  return ok();
+}
+
+Status CheckpointFile::write(Place place, const TensorDict& state) {
+  TESSERA_RETURN_IF_ERROR(erase(place));
+  const auto bytes = encode(state);
+  const auto digest = sha256_hex(bytes);
+  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT INTO states VALUES (?,?,?,?,?)"));
+  for (size_t begin = 0, piece = 0; begin < bytes.size(); begin += kPiece, ++piece) {
+    const auto part = ByteSpan(bytes).subspan(begin, std::min(kPiece, bytes.size() - begin));
+    insert.bind_all(static_cast<int64_t>(place.first), place.second, static_cast<int64_t>(piece),
+                    digest, part);
+    TESSERA_RETURN_IF_ERROR(insert.run());
+  }
+  digests_[place] = digest;
+  return ok();
+}
+
+Status CheckpointFile::save(const CheckpointFacts& facts, const CheckpointChanges& changes) {
+  TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
+  TensorDict own;
+  std::map<ClientId, TensorDict> of_clients;
+  for (const auto& [name, tensor] : changes.server) {
+    const auto client = client_of(name);
+    (client ? of_clients[*client] : own).emplace(name, tensor);
+  }
+  TESSERA_RETURN_IF_ERROR(write({Owner::kServer, 0}, own));
+  for (const auto& [client, tensors] : of_clients)
+    TESSERA_RETURN_IF_ERROR(write({Owner::kServerOfClient, client}, tensors));
+  for (const auto& [client, state] : changes.clients) {
+    const Place place{Owner::kClient, client};
+    TESSERA_RETURN_IF_ERROR(state ? write(place, *state) : erase(place));
+  }
+  TESSERA_ASSIGN(auto put, database_.prepare("INSERT OR REPLACE INTO facts VALUES (?,?)"));
+  for (const auto& [key, value] : {std::pair{"format", std::string(kFormat)},
+                                   {"round", std::to_string(facts.round)},
+                                   {"config", facts.config},
+                                   {"data_digest", facts.data_digest},
+                                   {"history_digest", facts.history_digest},
+                                   {"seal", seal(facts)}}) {
+    put.bind_all(key, value);
+    TESSERA_RETURN_IF_ERROR(put.run());
+  }
+  return transaction.commit();
+}
+
+void CheckpointFile::settle() {
+  // A log that stays is read as well; nothing is lost if this fails.
+  database_.execute("PRAGMA wal_checkpoint(TRUNCATE)").IgnoreError();
+}
+
+Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::string& dir) {
+  const auto path = checkpoint_path(dir);
+  if (!std::filesystem::exists(path)) return fail(Error::kNotFound, "{}: no such file", path);
+  auto opened = Database::open(path, Database::Mode::kReadWrite);
+  if (!opened.ok()) return damaged(path, message(opened.status()));
+  CheckpointFile file(*std::move(opened));
+  auto facts = read_facts(file.database_);
+  if (!facts.ok()) return damaged(path, message(facts.status()));
+  // Died between making the file and the first save: nothing was computed yet.
+  if (facts->empty()) return fail(Error::kNotFound, "{}: empty", path);
+  if ((*facts)["format"] != kFormat)
+    return damaged(path,
+                   fmt::format("format '{}', this program writes {}", (*facts)["format"], kFormat));
+  const auto round = whole_number((*facts)["round"]);
+  if (!round) return damaged(path, "no round number");
+
+  Checkpoint out{{*round, (*facts)["config"], (*facts)["data_digest"], (*facts)["history_digest"]},
+                 {},
+                 {}};
+  auto rows = file.database_.prepare(
+      "SELECT owner, client, digest, data FROM states ORDER BY owner, client, piece");
+  if (!rows.ok()) return damaged(path, message(rows.status()));
+  std::map<Place, std::pair<std::string, Bytes>> pieces;
+  for (;;) {
+    const auto more = rows->step();
+    if (!more.ok()) return damaged(path, message(more.status()));
+    if (!*more) break;
+    auto& [digest, bytes] = pieces[{static_cast<Owner>(rows->integer(0)), rows->integer(1)}];
+    digest = rows->text(2);
+    const auto part = rows->blob(3);
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  for (auto& [place, stored] : pieces) {
+    auto& [digest, bytes] = stored;
+    if (sha256_hex(bytes) != digest) return damaged(path, "a state does not match its digest");
+    auto decoded = decode(std::make_shared<const Bytes>(std::move(bytes)), path);
+    if (!decoded.ok()) return damaged(path, message(decoded.status()));
+    file.digests_[place] = digest;
+    if (place.first == Owner::kClient)
+      out.clients.emplace_back(place.second, std::move(decoded->tensors));
+    else
+      out.server.merge(decoded->tensors);
+  }
+  if (file.seal(out.facts) != (*facts)["seal"])
+    return damaged(path, "its contents do not match its digest");
+  return std::pair{std::move(file), std::move(out)};
 }
 
 Status save_state(const std::string& path, const Checkpoint& checkpoint) {
@@ -43,50 +183,10 @@ Status save_state(const std::string& path, const Checkpoint& checkpoint) {
       all.emplace(fmt::format("client/{}/{}", id, name), tensor);
   }
   return save_tensors(path, all,
-                      {{"tessera_checkpoint", kFormat},
-                       {"round", std::to_string(checkpoint.round)},
+                      {{"tessera_state", "1"},
+                       {"round", std::to_string(checkpoint.facts.round)},
                        {"clients", ids},
-                       {"config", checkpoint.config}});
-}
-
-Result<Checkpoint> load_checkpoint(const std::string& dir) {
-  const auto path = checkpoint_path(dir);
-  auto loaded = load_tensors(path);
-  if (!loaded.ok()) {
-    if (error_of(loaded.status()) == Error::kNotFound) return loaded.status();
-    return damaged(path, message(loaded.status()));
-  }
-  auto& meta = loaded->metadata;
-  if (meta["tessera_checkpoint"] != kFormat)
-    return damaged(path, fmt::format("format '{}', this program writes {}",
-                                     meta["tessera_checkpoint"], kFormat));
-  if (!loaded->verified) return damaged(path, "it has no digest");
-  const auto round = whole_number(meta["round"]);
-  if (!round) return damaged(path, "no round number");
-  Checkpoint out{*round, meta["config"]};
-  std::map<ClientId, TensorDict> states;
-  std::string_view ids = meta["clients"];
-  while (!ids.empty()) {
-    const auto space = ids.find(' ');
-    const auto id = whole_number(ids.substr(0, space));
-    if (!id || space == std::string_view::npos) return damaged(path, "bad client list");
-    states.emplace(*id, TensorDict{});
-    ids.remove_prefix(space + 1);
-  }
-  for (auto& [name, tensor] : loaded->tensors) {
-    if (name.rfind("server/", 0) == 0) {
-      out.server.emplace(name.substr(7), std::move(tensor));
-      continue;
-    }
-    const auto slash = name.find('/', 7);
-    const auto id = name.rfind("client/", 0) == 0 && slash != std::string::npos
-                        ? whole_number(std::string_view(name).substr(7, slash - 7))
-                        : std::nullopt;
-    if (!id || !states.contains(*id)) return damaged(path, "unexpected tensor '" + name + "'");
-    states[*id].emplace(name.substr(slash + 1), std::move(tensor));
-  }
-  for (auto& [id, state] : states) out.clients.emplace_back(id, std::move(state));
-  return out;
+                       {"config", checkpoint.facts.config}});
 }
 
 }  // namespace tessera

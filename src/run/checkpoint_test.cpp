@@ -3,27 +3,41 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "io/tensor/tensor_codec.hpp"
 #include "io/testing.hpp"
 
 namespace tessera {
 namespace {
 
+namespace fs = std::filesystem;
 using testing::FailsWith;
 using testing::Succeeds;
 using testing::TempDir;
 
-Checkpoint sample() {
-  return {7,
-          "name = \"größe\"\nseed = 1\n",
-          {{"g.w", at::arange(5, at::kFloat)}, {"g.b", at::empty({0})}},
-          {{0, {}},
-           {3, {{"head", at::ones({2, 2})}, {"n", at::scalar_tensor(int64_t{4}, at::kLong)}}},
-           {12, {{"a/b", at::zeros({1})}}}}};
+CheckpointFacts facts(int64_t round) {
+  return {round, "name = \"größe\"\nseed = 1\n", "data", fmt::format("history {}", round)};
+}
+
+TensorDict server() {
+  return {{"g.w", at::arange(5, at::kFloat)},
+          {"g.b", at::empty({0})},
+          {"latest@3.w", at::ones({2})},
+          {"latest@12.w", at::zeros({2})}};
+}
+
+CheckpointChanges first() {
+  return {server(),
+          {{0, TensorDict{}},
+           {3,
+            TensorDict{{"head", at::ones({2, 2})}, {"n", at::scalar_tensor(int64_t{4}, at::kLong)}}},
+           {12, TensorDict{{"a/b", at::zeros({1})}}}}};
 }
 
 std::string bits(const Checkpoint& checkpoint) {
-  std::string out = fmt::format("{}\n{}\n", checkpoint.round, checkpoint.config);
+  const auto& f = checkpoint.facts;
+  auto out = fmt::format("{}\n{}\n{}\n{}\n", f.round, f.config, f.data_digest, f.history_digest);
   const auto add = [&](const TensorDict& dict) { out += text_of(encode(dict)); };
   add(checkpoint.server);
   for (const auto& [id, state] : checkpoint.clients) out += fmt::format("\n{}:", id), add(state);
@@ -32,113 +46,136 @@ std::string bits(const Checkpoint& checkpoint) {
 
 class Checkpoints : public ::testing::Test {
  protected:
-  void save(const Checkpoint& checkpoint) {
-    ASSERT_THAT(save_checkpoint(dir_.path(), checkpoint), Succeeds());
+  /// A file with the first checkpoint, closed.
+  void save_first() {
+    auto file = CheckpointFile::create(dir_.path());
+    ASSERT_THAT(file, Succeeds());
+    ASSERT_THAT(file->save(facts(7), first()), Succeeds());
+    file->settle();
   }
-  void overwrite(const TensorDict& tensors, Metadata metadata) {
-    ASSERT_THAT(save_tensors(path_, tensors, std::move(metadata)), Succeeds());
+  Result<Checkpoint> load() {
+    auto opened = CheckpointFile::open(dir_.path());
+    if (!opened.ok()) return opened.status();
+    return opened->second;
   }
-  auto load() { return load_checkpoint(dir_.path()); }
+  Status execute(const std::string& sql) {
+    auto database = Database::open(path_, Database::Mode::kReadWrite);
+    return database.ok() ? database->execute(sql) : database.status();
+  }
 
   TempDir dir_;
   const std::string path_ = checkpoint_path(dir_.path());
 };
 
 TEST_F(Checkpoints, ComeBackWhole) {
-  save(sample());
+  save_first();
   const auto back = load();
   ASSERT_THAT(back, Succeeds());
-  EXPECT_EQ(back->round, 7);
+  EXPECT_EQ(back->facts.round, 7);
+  EXPECT_EQ(back->facts.history_digest, "history 7");
   ASSERT_EQ(back->clients.size(), 3U);
-  EXPECT_EQ(back->clients[0].first, 0);
   EXPECT_TRUE(back->clients[0].second.empty()) << "a client with an empty state is still there";
-  EXPECT_EQ(bits(*back), bits(sample()));
+  Checkpoint expected{facts(7), server(), {}};
+  for (const auto& [id, state] : first().clients) expected.clients.emplace_back(id, *state);
+  EXPECT_EQ(bits(*back), bits(expected));
 }
 
-TEST_F(Checkpoints, EmptyOnesToo) {
-  save({});
+TEST_F(Checkpoints, OnlyWhatChangedIsWrittenAndTheRestStays) {
+  save_first();
+  {
+    auto file = CheckpointFile::open(dir_.path());
+    ASSERT_THAT(file, Succeeds());
+    // The server's own part, its entry of client 12, client 3's state, and client 0 is forgotten.
+    CheckpointChanges changes{{{"g.w", at::zeros({5})}, {"latest@12.w", at::full({2}, 9.0F)}},
+                              {{3, TensorDict{{"head", at::zeros({1})}}}, {0, std::nullopt}}};
+    ASSERT_THAT(file->first.save(facts(8), changes), Succeeds());
+  }
   const auto back = load();
   ASSERT_THAT(back, Succeeds());
-  EXPECT_EQ(bits(*back), bits({}));
+  const Checkpoint expected{facts(8),
+                            {{"g.w", at::zeros({5})},
+                             {"latest@3.w", at::ones({2})},
+                             {"latest@12.w", at::full({2}, 9.0F)}},
+                            {{3, {{"head", at::zeros({1})}}}, {12, {{"a/b", at::zeros({1})}}}}};
+  EXPECT_EQ(bits(*back), bits(expected));
 }
 
-TEST_F(Checkpoints, ANewOneReplacesTheOldAndNothingElseStays) {
-  save(sample());
-  auto next = sample();
-  next.round = 8, next.clients.pop_back();
-  save(next);
-  EXPECT_EQ(bits(*load()), bits(next));
-  const auto folder = std::filesystem::directory_iterator(dir_.path() + "/checkpoint");
-  EXPECT_EQ(std::distance(begin(folder), end(folder)), 1);
+TEST_F(Checkpoints, AnUnfinishedSaveLeavesTheOneBefore) {
+  save_first();
+  const auto before = bits(*load());
+  {
+    // What a kill in the middle leaves: written, not committed.
+    auto database = Database::open(path_, Database::Mode::kReadWrite);
+    auto transaction = Transaction::begin(*database);
+    ASSERT_THAT(database->execute("DELETE FROM states WHERE client = 3; "
+                                  "UPDATE facts SET value = '8' WHERE key = 'round'"),
+                Succeeds());
+  }
+  EXPECT_EQ(bits(*load()), before);
 }
 
 TEST_F(Checkpoints, WithoutOneItIsNotFound) {
   EXPECT_THAT(load(), FailsWith(Error::kNotFound, path_));
+  // Died before the first save.
+  ASSERT_THAT(CheckpointFile::create(dir_.path()), Succeeds());
+  EXPECT_THAT(load(), FailsWith(Error::kNotFound, path_));
 }
 
-TEST_F(Checkpoints, EveryTruncationIsAClearError) {
-  save(sample());
+// SQLite has bytes that mean nothing; what loads must be what was saved.
+TEST_F(Checkpoints, NoDamageLoadsAsAnotherState) {
+  save_first();
+  const auto saved = bits(*load());
   const auto whole = testing::get(path_);
-  for (size_t size = 0; size < whole.size(); ++size) {
-    testing::put(path_, whole.substr(0, size));
-    ASSERT_THAT(load(), FailsWith(Error::kInvalid, "--force")) << size << " bytes";
-  }
-  testing::put(path_, whole + "x");
-  EXPECT_THAT(load(), FailsWith(Error::kInvalid, path_));
-}
-
-TEST_F(Checkpoints, EveryFlippedBitIsAClearError) {
-  save(sample());
-  const auto whole = testing::get(path_);
-  for (size_t at = 0; at < whole.size(); ++at) {
+  int refused = 0;
+  const auto check = [&](const std::string& bytes, size_t at) {
+    fs::remove(path_ + "-wal"), fs::remove(path_ + "-shm");
+    testing::put(path_, bytes);
+    const auto back = load();
+    if (back.ok()) {
+      ASSERT_EQ(bits(*back), saved) << "byte " << at;
+    } else {
+      ++refused;
+      ASSERT_THAT(back, FailsWith(Error::kInvalid, path_)) << "byte " << at;
+      ASSERT_THAT(back, FailsWith(Error::kInvalid, "--force")) << "byte " << at;
+    }
+  };
+  for (size_t at = 0; at < whole.size(); at += 5) {
     auto damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
-    testing::put(path_, damaged);
-    ASSERT_THAT(load(), FailsWith(Error::kInvalid, path_)) << "byte " << at;
+    check(damaged, at);
   }
-}
-
-TEST_F(Checkpoints, OtherFilesAreRefused) {
-  std::filesystem::create_directories(dir_.path() + "/checkpoint");
-  overwrite({{"server/w", at::zeros({2})}}, {});
-  EXPECT_THAT(load(), FailsWith(Error::kInvalid, "format ''"));
-  overwrite({}, {{"tessera_checkpoint", "2"}, {"round", "1"}});
-  EXPECT_THAT(load(), FailsWith(Error::kInvalid, "format '2', this program writes 1"));
-  testing::put(path_, encode({}, {{"tessera_checkpoint", "1"}, {"round", "1"}}));
-  EXPECT_THAT(load(), FailsWith(Error::kInvalid, "digest"));
+  EXPECT_GT(refused, 100);
+  for (size_t size = 1; size < whole.size(); size += 301) check(whole.substr(0, size), size);
 }
 
 TEST_F(Checkpoints, ContentsThatMakeNoSenseAreRefused) {
-  std::filesystem::create_directories(dir_.path() + "/checkpoint");
-  const auto refused = [&](const TensorDict& tensors, const char* round, const char* clients,
-                           const char* why) {
-    overwrite(tensors, {{"tessera_checkpoint", "1"}, {"round", round}, {"clients", clients}});
-    EXPECT_THAT(load(), FailsWith(Error::kInvalid, why)) << round << " / " << clients;
+  const auto refused = [&](const std::string& sql, const char* why) {
+    fs::remove_all(dir_.path() + "/checkpoint");
+    save_first();
+    ASSERT_THAT(execute(sql), Succeeds());
+    EXPECT_THAT(load(), FailsWith(Error::kInvalid, why)) << sql;
   };
-  for (const char* round : {"", "-1", "seven", "7 ", "99999999999999999999"})
-    refused({}, round, "", "round");
-  for (const char* clients : {"1", "1  2 ", "x ", "-1 ", " "})
-    refused({}, "1", clients, "client list");
-  for (const char* name : {"client/2/w", "client/w", "client/x/w", "clients/1/w", "other", ""})
-    refused({{name, at::zeros({1})}}, "1", "1 ", "unexpected tensor");
+  refused("UPDATE facts SET value = '3' WHERE key = 'format'", "format '3', this program writes 2");
+  refused("UPDATE facts SET value = 'seven' WHERE key = 'round'", "no round number");
+  refused("UPDATE facts SET value = '8' WHERE key = 'round'", "do not match its digest");
+  refused("UPDATE facts SET value = 'x' WHERE key = 'history_digest'", "do not match its digest");
+  refused("DELETE FROM states WHERE owner = 2 AND client = 3", "do not match its digest");
+  refused("UPDATE states SET client = 4 WHERE client = 3", "do not match its digest");
+  refused("UPDATE states SET data = x'00' WHERE client = 3", "does not match its digest");
+  refused("DROP TABLE states", "states");
+  refused("DELETE FROM facts WHERE key = 'seal'", "do not match its digest");
+}
+
+TEST_F(Checkpoints, OtherFilesAreRefused) {
+  fs::create_directories(dir_.path() + "/checkpoint");
+  testing::put(path_, "notes of mine, longer than a header of a database has to be to be one ......");
+  EXPECT_THAT(load(), FailsWith(Error::kInvalid, path_));
 }
 
 TEST_F(Checkpoints, ADirectoryThatCannotBeMadeIsAnError) {
   testing::put(dir_.path() + "/checkpoint", "a file");
-  EXPECT_FALSE(save_checkpoint(dir_.path(), sample()).ok());
+  EXPECT_FALSE(CheckpointFile::create(dir_.path()).ok());
   EXPECT_EQ(testing::get(dir_.path() + "/checkpoint"), "a file");
-}
-
-TEST_F(Checkpoints, AReadOnlyDirectoryIsAnErrorAndKeepsTheOldOne) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  save(sample());
-  std::filesystem::permissions(dir_.path() + "/checkpoint", std::filesystem::perms::owner_read |
-                                                                std::filesystem::perms::owner_exec);
-  auto next = sample();
-  next.round = 8;
-  EXPECT_THAT(save_checkpoint(dir_.path(), next), FailsWith(Error::kIo, path_));
-  EXPECT_EQ(bits(*load()), bits(sample()));
-  std::filesystem::permissions(dir_.path() + "/checkpoint", std::filesystem::perms::owner_all);
 }
 
 }  // namespace

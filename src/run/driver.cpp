@@ -8,8 +8,9 @@
 
 #include "base/clock.hpp"
 #include "base/key.hpp"
-#include "base/parallel.hpp"
+#include "base/text.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "tensor/trie_sum.hpp"
 
 namespace tessera {
 namespace {
@@ -19,6 +20,21 @@ std::string not_finite(const TensorDict& up) {
   for (const auto& [name, tensor] : up)
     if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) return name;
   return "";
+}
+
+// Empty if every number that was measured is finite, else which view is not.
+std::string diverged_view(const Evaluation& e) {
+  const auto bad = [](const ClientMetrics& m) { return m.n > 0 && !std::isfinite(m.loss); };
+  if (bad(e.pre_test) || bad(e.pre_val)) return "pre";
+  if (bad(e.post_test) || bad(e.post_val)) return "post";
+  if ((e.global_test && bad(*e.global_test)) || (e.global_val && bad(*e.global_val)))
+    return "global";
+  return "";
+}
+
+void sort_by_client(std::vector<Problem>& problems) {
+  std::stable_sort(problems.begin(), problems.end(),
+                   [](const Problem& a, const Problem& b) { return a.client < b.client; });
 }
 
 }  // namespace
@@ -32,6 +48,14 @@ std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
       .sample(clients, std::clamp<int64_t>(size, 1, clients));
 }
 
+std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t count) {
+  if (count > 0 && count < clients)
+    return Rng(derive(seed, Purpose::kEvaluated)).sample(clients, count);
+  std::vector<ClientId> everybody(static_cast<size_t>(clients));
+  std::iota(everybody.begin(), everybody.end(), 0);
+  return everybody;
+}
+
 bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate) {
   return Rng(derive(seed, Purpose::kDrop, round, client)).uniform() < drop_rate;
 }
@@ -41,206 +65,367 @@ double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& opti
   return slow ? options.slowdown : 1.0;
 }
 
-Status suits(const AnyMethod& method, const Setup& setup, const Federation& federation) {
-  TESSERA_RETURN_IF_ERROR(method.check(setup));
-  for (const auto* group : {&federation.clients, &federation.newcomers})
-    for (const auto& data : *group)
-      TESSERA_RETURN_IF_ERROR(at_place(method.check(data), "client " + data.name));
+/// What a round makes of its replies, in whatever order they arrive: each upload is checked before
+/// the method sees it; a bad one costs that upload and nothing else.
+class Driver::Intake {
+ public:
+  Intake(const Driver& driver, const Setup& setup, std::vector<ClientId> asked)
+      : driver_(driver),
+        method_(driver.session_.method()),
+        expected_(method_.expected(*driver.state_, Why::kTrain, setup)),
+        sum_(std::move(asked)) {}
+
+  void sent(ClientId client, int64_t bytes) { down_[client] = bytes; }
+
+  void take(Reply reply) {
+    if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
+    const bool pooled = driver_.session_.info().pooled;
+    const int64_t up = pooled ? 0 : payload_bytes(reply.up);
+    // What was sent was sent, also when it is rejected below.
+    bytes_up += up;
+    if (!pooled) wire_down += reply.wire_down, wire_up += reply.wire_up;
+    if (const auto reason = problem_with(reply); !reason.empty()) {
+      problems.push_back({Problem::Kind::kUpload, reply.client, reason});
+      sum_.skip(reply.client);
+      return;
+    }
+    const auto& options = driver_.options_;
+    const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
+    slowest = std::max(slowest, transfer * static_cast<double>(down_[reply.client] + up) +
+                                    reply.cpu_seconds * slowdown_of(driver_.session_.seed(),
+                                                                    reply.client, options));
+    losses_[reply.client] = reply.loss;
+    if (method_.additive())
+      sum_.add(reply.client, unpack<Weighted>(std::move(reply.up)));
+    else
+      uploads_.emplace(reply.client, std::move(reply.up));
+  }
+
+  std::vector<ClientId> accepted() const {
+    std::vector<ClientId> out;
+    for (const auto& [client, loss] : losses_) out.push_back(client);
+    return out;
+  }
+  /// Over accepted uploads; NaN without any. Summed by client, whoever came first.
+  double mean_loss() const {
+    double sum = 0;
+    for (const auto& [client, loss] : losses_) sum += loss;
+    return losses_.empty() ? std::nan("") : sum / static_cast<double>(losses_.size());
+  }
+  /// By client; of an additive method their mean.
+  std::vector<Received<TensorDict>> uploads() {
+    std::vector<Received<TensorDict>> out;
+    if (method_.additive()) {
+      if (auto mean = sum_.mean()) out.push_back({0, pack(*mean)});
+      return out;
+    }
+    for (auto& [client, up] : uploads_) out.push_back({client, std::move(up)});
+    return out;
+  }
+
+  Status interrupted;
+  std::vector<Problem> problems;
+  int64_t bytes_up = 0, wire_down = 0, wire_up = 0;
+  double slowest = 0;  // seconds of the simulated clock
+
+ private:
+  std::string problem_with(const Reply& reply) const {
+    if (!reply.status.ok()) return message(reply.status);
+    try {
+      method_.require_upload(expected_, reply.up);
+    } catch (const std::exception& error) {
+      return first_line(error.what());
+    }
+    const auto bad = not_finite(reply.up);
+    return bad.empty() ? "" : fmt::format("'{}' is not finite", bad);
+  }
+
+  const Driver& driver_;
+  const AnyMethod& method_;
+  TensorDict expected_;
+  TrieSum sum_;  // of an additive method
+  std::map<ClientId, TensorDict> uploads_;
+  std::map<ClientId, double> losses_;
+  std::map<ClientId, int64_t> down_;
+};
+
+Driver::Driver(const Session& session, const FederationOptions& options, Engine& engine,
+               const ClientData* commons)
+    : session_(session), options_(options), engine_(engine), commons_(commons) {}
+
+Status Driver::meet_clients() {
+  std::map<ClientId, Status> problems;
+  engine_.run(
+      [&](const Post& post) {
+        for (ClientId id = 0; id < session_.everybody(); ++id) post({.client = id});
+      },
+      std::nullopt,
+      [&](const Reply& reply) {
+        if (!reply.status.ok()) problems.emplace(reply.client, reply.status);
+      });
+  return problems.empty() ? ok() : problems.begin()->second;
+}
+
+Status Driver::begin() {
+  try {
+    state_ = session_.method().init_server(setup(0));
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "method {}, start, server: {}", session_.info().name,
+                first_line(error.what()));
+  }
   return ok();
 }
 
-Driver::Driver(const DriverSetup& setup, Engine& engine)
-    : setup_(setup), engine_(engine), server_(setup.method.init_server(setup.setup)) {
-  attend(0);
+Status Driver::restore(const TensorDict& server) {
+  try {
+    state_ = session_.method().restore_server(server, setup(0));
+  } catch (const std::exception& error) {
+    return fail(Error::kInvalid, "the server's state is none of method {}: {}",
+                session_.info().name, first_line(error.what()));
+  }
+  return ok();
 }
 
-void Driver::attend(int64_t round) {
-  if (setup_.commons == nullptr || setup_.commons->train_size() == 0) return;
-  const Local local{setup_.setup.model, *setup_.commons, round,
-                    derive(setup_.seed, Purpose::kCommons, round)};
-  server_ = setup_.method.attend(std::move(server_), local);
+Result<TensorDict> Driver::first_download(ClientId client) const {
+  TensorDict out;
+  try {
+    const Asks asks{{client, Why::kTrain}};
+    session_.method().broadcast(*state_, asks, setup(1),
+                                [&](const auto&, TensorDict down) { out = std::move(down); });
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "method {}, server: {}", session_.info().name, first_line(error.what()));
+  }
+  return out;
 }
 
-std::vector<Outgoing> Driver::messages(int64_t round, RoundReport& report) const {
-  const auto& options = setup_.options;
+std::vector<ClientId> Driver::cohort(int64_t round) const {
   // A pooled reference is one pseudo-client that holds everything.
-  const auto cohort = setup_.info.pooled ? std::vector<ClientId>{0}
-                                         : cohort_of(setup_.seed, round, setup_.setup.clients,
-                                                     options.participation);
-  report.cohort = static_cast<int64_t>(cohort.size());
-  const auto server = setup_.method.convene(server_, cohort);
-  std::vector<Outgoing> out;
-  for (const ClientId id : cohort) {
-    auto down = setup_.method.broadcast(server, id);
-    // A lost client has received the model; what is lost is its answer.
-    if (!setup_.info.pooled) report.bytes_down += payload_bytes(down);
-    if (!setup_.info.pooled && is_dropped(setup_.seed, round, id, options.drop_rate)) {
-      ++report.dropped;
-      report.wire_down += encoded_size(down);
-    } else {
-      out.push_back({id, round, std::move(down)});
-    }
-  }
-  return out;
+  if (session_.info().pooled) return {0};
+  return cohort_of(session_.seed(), round, session_.clients(), options_.participation);
 }
 
-Driver::Sorted Driver::sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
-                                RoundReport& report) const {
-  std::vector<std::string> bad(replies.size());
-  parallel_for(static_cast<int64_t>(replies.size()), setup_.threads, [&](int64_t i) {
-    bad[static_cast<size_t>(i)] = not_finite(replies[static_cast<size_t>(i)].up);
-  });
-  Sorted out;
-  double loss = 0, slowest = 0;
-  const auto& options = setup_.options;
-  for (size_t i = 0; i < replies.size(); ++i) {
-    auto& reply = replies[i];
-    if (error_of(reply.status) == Error::kInterrupted) out.interrupted = reply.status;
-    // What was sent was sent, also when it is rejected below.
-    const int64_t up = setup_.info.pooled ? 0 : payload_bytes(reply.up);
-    report.bytes_up += up;
-    if (!setup_.info.pooled) report.wire_down += reply.wire_down, report.wire_up += reply.wire_up;
-    if (!reply.status.ok() || !bad[i].empty()) {
-      ++report.rejected;
-      report.problems.push_back(
-          !reply.status.ok() ? message(reply.status)
-                             : fmt::format("client {}: '{}' is not finite", reply.client, bad[i]));
-      continue;
-    }
-    loss += reply.loss;
-    const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
-    slowest =
-        std::max(slowest, transfer * static_cast<double>(down[i] + up) +
-                              reply.cpu_seconds * slowdown_of(setup_.seed, reply.client, options));
-    out.accepted.push_back(reply.client);
-    out.uploads.push_back({reply.client, reply.base_round, std::move(reply.up)});
-  }
-  report.loss =
-      out.accepted.empty() ? std::nan("") : loss / static_cast<double>(out.accepted.size());
-  report.sim_seconds = slowest + 2 * options.latency;
-  return out;
+Status Driver::settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
+                      int64_t round, int64_t attempt) {
+  Status status;
+  engine_.run(
+      [&](const Post& post) {
+        for (const ClientId id : asked)
+          post({.client = id,
+                .kind = TaskKind::kSettle,
+                .round = round,
+                .attempt = attempt,
+                .accepted = std::binary_search(accepted.begin(), accepted.end(), id)});
+      },
+      std::nullopt, [&](const Reply& reply) { status.Update(reply.status); });
+  return status;
 }
 
 Result<RoundReport> Driver::play(int64_t round) {
+  try {
+    return play_round(round);
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "method {}, round {}, server: {}", session_.info().name, round,
+                first_line(error.what()));
+  }
+}
+
+Result<RoundReport> Driver::play_round(int64_t round) {
   RoundReport report{.round = round};
   const double start = wall_seconds();
-  std::vector<Outgoing> outgoing;
-  try {
-    outgoing = messages(round, report);
-  } catch (const std::exception& error) {
-    return fail(Error::kInternal, "method {}, round {}, server: {}", setup_.info.name, round,
-                error.what());
+  const bool pooled = session_.info().pooled;
+  const auto here = setup(round);
+  const int64_t attempt = ++attempts_;
+  Asks asks;
+  std::vector<ClientId> asked;
+  for (const ClientId id : cohort(round)) {
+    asks.push_back({id, Why::kTrain});
+    if (pooled || !is_dropped(session_.seed(), round, id, options_.drop_rate)) asked.push_back(id);
   }
-  const bool asked = !outgoing.empty();
-  std::vector<int64_t> down;
-  for (const auto& one : outgoing) down.push_back(setup_.info.pooled ? 0 : payload_bytes(one.down));
-  const double before = wall_seconds();
-  auto replies = engine_.exchange(std::move(outgoing));
-  report.train_seconds = wall_seconds() - before;
-  auto sorted = sort_out(std::move(replies), down, report);
-  if (!sorted.interrupted.ok()) {
-    engine_.acknowledge({});
-    return sorted.interrupted;
+  report.cohort = std::ssize(asks);
+  report.dropped = std::ssize(asks) - std::ssize(asked);
+  Intake intake(*this, here, asked);
+  double before = 0;  // when the first client was asked
+  const auto send = [&](const Post& post) {
+    session_.method().broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
+      if (before == 0) before = wall_seconds();
+      const int64_t bytes = pooled ? 0 : payload_bytes(down);
+      report.bytes_down += bytes;
+      // A lost client has received the model; what is lost is its answer.
+      if (!std::binary_search(asked.begin(), asked.end(), ask.client)) {
+        report.wire_down += encoded_size(down);
+        return;
+      }
+      intake.sent(ask.client, bytes);
+      post({.client = ask.client,
+            .kind = TaskKind::kTrain,
+            .round = round,
+            .attempt = attempt,
+            .down = std::move(down)});
+    });
+  };
+  engine_.run(send, std::nullopt, [&](Reply reply) { intake.take(std::move(reply)); });
+  const double after = wall_seconds();
+  report.train_seconds = after - before;
+  report.bytes_up = intake.bytes_up;
+  report.wire_down += intake.wire_down, report.wire_up = intake.wire_up;
+  report.problems = std::move(intake.problems);
+  sort_by_client(report.problems);
+  report.rejected = std::ssize(report.problems);
+  report.loss = intake.mean_loss();
+  report.sim_seconds = intake.slowest + 2 * options_.latency;
+  auto accepted = intake.accepted();
+  if (!intake.interrupted.ok()) {
+    TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
+    return intake.interrupted;
   }
-  if (asked && sorted.accepted.empty()) {
-    engine_.acknowledge({});
+  if (!asked.empty() && accepted.empty()) {
+    TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
     return fail(Error::kInternal,
-                "round {}: every upload was rejected ({}); if training diverged, lower train.lr or "
-                "the method's own rates",
-                round, report.problems.front());
+                "round {}: every upload was rejected (client {}: {}); if training diverged, lower "
+                "train.lr or the method's own rates",
+                round, report.problems.front().client, report.problems.front().reason);
   }
-  const double server = wall_seconds();
-  if (static_cast<int64_t>(sorted.accepted.size()) >= setup_.options.min_replies) {
-    try {
-      server_ = setup_.method.aggregate(std::move(server_), std::move(sorted.uploads));
-      attend(round);
-    } catch (const std::exception& error) {
-      return fail(Error::kInternal, "method {}, round {}, server: {}", setup_.info.name, round,
-                  error.what());
-    }
-    engine_.acknowledge(sorted.accepted);
-  } else {
-    engine_.acknowledge({});
-  }
-  report.sim_seconds += (before - start) + (wall_seconds() - server);
+  auto uploads = intake.uploads();
+  report.counted = std::ssize(accepted) >= options_.min_replies && !uploads.empty();
+  if (report.counted)
+    state_ = session_.method().aggregate(std::move(state_), std::move(uploads), here);
+  else
+    accepted.clear();
+  TESSERA_RETURN_IF_ERROR(settle(asked, accepted, round, attempt));
+  report.sim_seconds += (before - start) + (wall_seconds() - after);
   report.wall_seconds = wall_seconds() - start;
   return report;
 }
 
-Result<std::vector<Outgoing>> Driver::onboard(const TensorDict& server, int64_t round,
-                                              EvalReport& report) {
-  const auto& method = setup_.method;
-  std::vector<TensorDict> guests(static_cast<size_t>(setup_.newcomers), method.greet(server));
-  const auto messages = [&](int64_t exchange) {
-    std::vector<Outgoing> out;
-    for (size_t i = 0; i < guests.size(); ++i) {
-      const auto id = setup_.setup.clients + static_cast<ClientId>(i);
-      out.push_back({id, round + 1, method.broadcast_guest(server, guests[i], id), exchange});
-      report.onboard_down += payload_bytes(out.back().down);
-    }
-    return out;
-  };
-  report.exchanges = guests.empty() ? 0 : method.exchanges();
-  for (int64_t exchange = 1; exchange <= report.exchanges; ++exchange) {
-    auto replies = engine_.exchange(messages(exchange));
-    std::vector<ClientId> accepted;
-    for (size_t i = 0; i < replies.size(); ++i) {
-      auto& reply = replies[i];
-      if (error_of(reply.status) == Error::kInterrupted) {
-        engine_.acknowledge({});
-        return reply.status;
-      }
-      report.onboard_up += payload_bytes(reply.up);
-      const auto bad = reply.status.ok() ? not_finite(reply.up) : message(reply.status);
-      if (!bad.empty()) {
-        report.problems.push_back(
-            fmt::format("newcomer {}, exchange {}: {}", reply.client, exchange,
-                        reply.status.ok() ? "'" + bad + "' is not finite" : bad));
-        continue;
-      }
-      guests[i] = method.learn(server, std::move(guests[i]), std::move(reply.up));
-      accepted.push_back(reply.client);
-    }
-    engine_.acknowledge(accepted);
-  }
-  return messages(0);
+Driver::Asks Driver::newcomers(const std::vector<std::optional<TensorDict>>& guests) const {
+  Asks asks;
+  for (size_t i = 0; i < guests.size(); ++i)
+    asks.push_back({session_.clients() + static_cast<ClientId>(i), Why::kJoin,
+                    guests[i] ? &*guests[i] : nullptr});
+  return asks;
 }
 
-Result<EvalReport> Driver::evaluate(int64_t round, const PersonalSink& sink) {
-  EvalReport report{.round = round};
-  const auto answer = [&]() -> Status {
-    std::vector<ClientId> everybody(static_cast<size_t>(setup_.setup.clients));
-    std::iota(everybody.begin(), everybody.end(), 0);
-    const auto server = setup_.method.convene(server_, everybody);
-    const auto global = setup_.method.global(server);
-    std::vector<EvalRequest> requests;
-    for (const ClientId id : everybody) {
-      requests.push_back({{id, round + 1, setup_.method.broadcast_eval(server, id)}, global});
-      report.eval_down += payload_bytes(requests.back().message.down);
-    }
-    TESSERA_ASSIGN(auto newcomers, onboard(server, round, report));
-    for (auto& one : newcomers) requests.push_back({std::move(one), global});
-    Notes notes;
-    for (auto& result : engine_.evaluate(std::move(requests), sink)) {
-      TESSERA_RETURN_IF_ERROR(result.status);
-      const bool newcomer = result.client >= setup_.setup.clients;
-      (newcomer ? report.onboard_up : report.eval_up) += payload_bytes(result.notes);
-      if (!newcomer && !result.notes.empty()) notes.emplace(result.client, result.notes);
-      (newcomer ? report.newcomers : report.clients).push_back(std::move(result));
-    }
-    report.exhibits = setup_.method.exhibits(server, notes);
-    return ok();
-  };
-  Status status;
-  try {
-    status = answer();
-  } catch (const std::exception& error) {
-    status = fail(Error::kInternal, "method {}, evaluation after round {}, server: {}",
-                  setup_.info.name, round, error.what());
+Status Driver::exchange(const Setup& setup, int64_t number,
+                        std::vector<std::optional<TensorDict>>& guests, EvalReport& report) {
+  const auto& method = session_.method();
+  const auto expected = method.expected(*state_, Why::kJoin, setup);
+  const auto asks = newcomers(guests);
+  std::map<ClientId, TensorDict> uploads;
+  std::vector<ClientId> asked, accepted;
+  Status interrupted;
+  engine_.run(
+      [&](const Post& post) {
+        method.broadcast(*state_, asks, setup, [&](const auto& ask, TensorDict down) {
+          report.onboard_down += payload_bytes(down);
+          asked.push_back(ask.client);
+          post({.client = ask.client,
+                .kind = TaskKind::kJoin,
+                .round = setup.round,
+                .attempt = number,
+                .down = std::move(down)});
+        });
+      },
+      std::nullopt,
+      [&](Reply reply) {
+        if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
+        report.onboard_up += payload_bytes(reply.up);
+        std::string reason = reply.status.ok() ? "" : message(reply.status);
+        try {
+          if (reason.empty()) method.require_upload(expected, reply.up);
+        } catch (const std::exception& error) {
+          reason = first_line(error.what());
+        }
+        if (const auto bad = not_finite(reply.up); reason.empty() && !bad.empty())
+          reason = fmt::format("'{}' is not finite", bad);
+        if (reason.empty())
+          uploads.emplace(reply.client, std::move(reply.up));
+        else
+          report.problems.push_back({Problem::Kind::kJoin, reply.client,
+                                     fmt::format("exchange {}: {}", number, reason)});
+      });
+  for (const auto& [client, up] : uploads) {
+    auto& guest = guests[static_cast<size_t>(client - session_.clients())];
+    guest = method.learn(*state_, guest ? &*guest : nullptr, up, setup);
+    accepted.push_back(client);
   }
-  // Every evaluation meets newcomers as strangers: what it shows is what joining now would give.
-  for (int64_t i = 0; i < setup_.newcomers; ++i) engine_.forget(setup_.setup.clients + i);
-  TESSERA_RETURN_IF_ERROR(status);
+  TESSERA_RETURN_IF_ERROR(settle(asked, accepted, setup.round, number));
+  return interrupted;
+}
+
+Result<std::vector<std::optional<TensorDict>>> Driver::meet_newcomers(const Setup& setup,
+                                                                      EvalReport& report) {
+  std::vector<std::optional<TensorDict>> guests(static_cast<size_t>(session_.newcomers()));
+  report.exchanges = guests.empty() ? 0 : session_.method().exchanges();
+  for (int64_t number = 1; number <= report.exchanges; ++number)
+    TESSERA_RETURN_IF_ERROR(exchange(setup, number, guests, report));
+  return guests;
+}
+
+Result<EvalReport> Driver::evaluate(int64_t round) {
+  try {
+    return evaluate_after(round);
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "method {}, evaluation after round {}, server: {}",
+                session_.info().name, round, first_line(error.what()));
+  }
+}
+
+Result<EvalReport> Driver::evaluate_after(int64_t round) {
+  EvalReport report{.round = round};
+  const auto& method = session_.method();
+  const auto here = setup(round + 1);
+  const bool last = round == here.rounds;
+  Evaluated evaluated;
+  evaluated.clients =
+      evaluated_clients(session_.seed(), session_.clients(), options_.eval_clients);
+  TESSERA_ASSIGN(const auto guests, meet_newcomers(here, report));
+  Asks asks;
+  for (const ClientId id : evaluated.clients) asks.push_back({id, Why::kEvaluate});
+  for (const auto& ask : newcomers(guests)) asks.push_back(ask);
+  const auto next = last ? std::vector<ClientId>{} : cohort(round + 1);
+  const auto global = method.global(*state_, here);
+  std::map<ClientId, Evaluation> results;
+  Status interrupted;
+  engine_.run(
+      [&](const Post& post) {
+        method.broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
+          (ask.why == Why::kJoin ? report.onboard_down : report.eval_down) += payload_bytes(down);
+          const bool trains = std::binary_search(next.begin(), next.end(), ask.client) &&
+                              !is_dropped(session_.seed(), round + 1, ask.client,
+                                          options_.drop_rate);
+          post({.client = ask.client,
+                .kind = TaskKind::kEvaluate,
+                .round = round + 1,
+                .down = std::move(down),
+                .global = global,
+                .keep_step = trains,
+                .last = last});
+        });
+      },
+      std::nullopt,
+      [&](Reply reply) {
+        if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
+        std::string reason = message(reply.status);
+        if (reply.status.ok() && !reply.evaluation) reason = "the reply has no evaluation";
+        const auto view = reply.evaluation ? diverged_view(*reply.evaluation) : "";
+        if (reason.empty() && !view.empty())
+          reason = fmt::format("the model of the {} view diverged: its loss is not finite; lower "
+                               "train.lr or the method's own rates",
+                               view);
+        if (reason.empty())
+          results.emplace(reply.client, *std::move(reply.evaluation));
+        else
+          report.problems.push_back({Problem::Kind::kEvaluation, reply.client, reason});
+      });
+  TESSERA_RETURN_IF_ERROR(interrupted);
+  sort_by_client(report.problems);
+  for (auto& [client, result] : results) {
+    const bool newcomer = session_.is_newcomer(client);
+    (newcomer ? report.onboard_up : report.eval_up) += payload_bytes(result.notes);
+    if (!newcomer && !result.notes.empty()) evaluated.notes.emplace(client, result.notes);
+    (newcomer ? report.newcomers : report.clients).push_back(std::move(result));
+  }
+  report.exhibits = method.exhibits(*state_, evaluated, here);
   return report;
 }
 

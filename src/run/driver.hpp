@@ -1,97 +1,80 @@
-// The round of architecture.md §6, written once; engines only move its messages.
+// The round of docs/concepts.md, written once; engines only move its messages.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/engine.hpp"
-#include "method/any_method.hpp"
+#include "engine/session.hpp"
 #include "run/experiment.hpp"
+#include "run/reports.hpp"
 
 namespace tessera {
-
-/// What happened in a round. Times are for people; everything else is reproducible.
-struct RoundReport {
-  int64_t round = 0;
-  int64_t cohort = 0, dropped = 0, rejected = 0;
-  double loss = 0;                       // mean over accepted uploads; NaN without any
-  int64_t bytes_down = 0, bytes_up = 0;  // tensor payloads
-  int64_t wire_down = 0, wire_up = 0;    // whole messages
-  double sim_seconds = 0;                // simulated clock of experiments.md §6
-  double wall_seconds = 0, train_seconds = 0;
-  std::vector<std::string> problems;  // why uploads were rejected, one line each
-};
-
-/// The metrics of every client after a round. Traffic is counted in tensor payloads and apart from
-/// training: that of evaluating the clients, and that of getting newcomers their models.
-struct EvalReport {
-  int64_t round = 0;
-  std::vector<Evaluation> clients, newcomers;
-  int64_t eval_down = 0, eval_up = 0;
-  int64_t exchanges = 0;  // training exchanges with each newcomer
-  int64_t onboard_down = 0, onboard_up = 0;
-  std::vector<std::string> problems;  // newcomers' uploads that were not used, one line each
-  std::vector<Exhibit> exhibits;
-};
-
-/// What stays the same for a run. Borrowed; must outlive the driver.
-struct DriverSetup {
-  const AnyMethod& method;
-  const MethodInfo& info;
-  Setup setup;
-  uint64_t seed;
-  FederationOptions options;
-  int64_t newcomers;
-  int threads;                          // for the server's own checks
-  const ClientData* commons = nullptr;  // public data of the server, if there are any
-};
 
 /// The clients that take part in a round, ascending; a pure function of its arguments.
 std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
                                 double participation);
+/// The clients that evaluations ask, ascending: all, or a sample of `count` that is the same for
+/// the whole run, so that its curves compare like with like.
+std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t count);
 /// Whether a chosen client is lost in a round.
 bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate);
 /// How many times slower than the others a client computes.
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options);
 
-/// Whether a method can work with this model, these settings and every client's data; before
-/// anything of it is allocated.
-Status suits(const AnyMethod& method, const Setup& setup, const Federation& federation);
-
+/// The server's side of a run. Borrows session, engine and public data.
 class Driver {
  public:
-  Driver(const DriverSetup& setup, Engine& engine);
+  Driver(const Session& session, const FederationOptions& options, Engine& engine,
+         const ClientData* commons = nullptr);
+
+  /// Asks every client, newcomers included, whether its data suffice for the method; the first
+  /// problem by id.
+  Status meet_clients();
+  /// The state before round 1. Either this or restore() comes before everything else.
+  Status begin();
+  /// A state from tensors(); kInvalid says what is wrong with it.
+  Status restore(const TensorDict& server);
+
+  /// What a client would be sent in round 1 if it were asked alone; to tell its size.
+  Result<TensorDict> first_download(ClientId client) const;
 
   /// One round. After an interruption every state is that of before; after any other error the
   /// driver must not be used again.
   Result<RoundReport> play(int64_t round);
-  /// Both views of every client and newcomer after `round`; changes no state.
-  Result<EvalReport> evaluate(int64_t round, const PersonalSink& sink);
+  /// Both views of the evaluated clients and of every newcomer after `round`; changes no state.
+  /// What fails for one client is a problem in the report, not an error.
+  Result<EvalReport> evaluate(int64_t round);
 
-  const TensorDict& server() const { return server_; }
-  void restore(TensorDict server) { server_ = std::move(server); }
+  TensorDict server(Entries entries = Entries::kAll) const { return state_->tensors(entries); }
+  /// The server's state has been written down as it is.
+  void saved() { state_->saved(); }
 
  private:
-  /// The server's turn with public data, after `round`.
-  void attend(int64_t round);
-  struct Sorted {
-    std::vector<Received<TensorDict>> uploads;
-    std::vector<ClientId> accepted;
-    Status interrupted;
-  };
-  std::vector<Outgoing> messages(int64_t round, RoundReport& report) const;
-  /// What newcomers are evaluated with, after the exchanges that the method asks for. Their new
-  /// states wait in the engine; the server's stays as it is.
-  Result<std::vector<Outgoing>> onboard(const TensorDict& server, int64_t round,
-                                        EvalReport& report);
-  /// `down`: payload of each reply's download.
-  Sorted sort_out(std::vector<Reply> replies, std::span<const int64_t> down,
-                  RoundReport& report) const;
+  class Intake;
+  using Asks = std::vector<Ask<TensorDict>>;
 
-  DriverSetup setup_;
+  Setup setup(int64_t round) const { return session_.server_setup(round, commons_); }
+  std::vector<ClientId> cohort(int64_t round) const;
+  /// Tells clients what became of their uploads.
+  Status settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
+                int64_t round, int64_t attempt);
+  Result<RoundReport> play_round(int64_t round);
+  Result<EvalReport> evaluate_after(int64_t round);
+  /// The exchanges that the method asks newcomers for; what the server has learned of each.
+  Result<std::vector<std::optional<TensorDict>>> meet_newcomers(const Setup& setup,
+                                                                EvalReport& report);
+  Status exchange(const Setup& setup, int64_t number,
+                  std::vector<std::optional<TensorDict>>& guests, EvalReport& report);
+  Asks newcomers(const std::vector<std::optional<TensorDict>>& guests) const;
+
+  const Session& session_;
+  FederationOptions options_;
   Engine& engine_;
-  TensorDict server_;
+  const ClientData* commons_;
+  ServerStatePtr state_;
+  int64_t attempts_ = 0;  // rounds begun by this process: tells a repeated round from the first try
 };
 
 }  // namespace tessera

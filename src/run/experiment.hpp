@@ -12,7 +12,7 @@
 #include "data/federation.hpp"
 #include "method/any_method.hpp"
 #include "model/model.hpp"
-#include "optim/train_options.hpp"
+#include "train/train_options.hpp"
 
 namespace tessera {
 
@@ -44,12 +44,13 @@ struct FederationOptions {
   double participation = 1.0;
   double drop_rate = 0.0;
   int64_t eval_every = 5;
+  int64_t eval_clients = 0;
   int64_t min_replies = 1;
   double bandwidth = 20.0;
   double latency = 0.05;
   double stragglers = 0.0;
   double slowdown = 5.0;
-  int64_t checkpoint_every = 0;
+  int64_t checkpoint_every = 1;
   static void options(auto& o, auto&& f) {
     f(above("participation", 0, "share of the clients that take part in a round (rounded up)"),
       o.participation);
@@ -57,6 +58,9 @@ struct FederationOptions {
     f(between("eval_every", 1, 1e7,
               "rounds between evaluations; the last round is always evaluated"),
       o.eval_every);
+    f(between("eval_clients", 0, 1e9,
+              "clients that are evaluated, a sample that the seed chooses; 0: all"),
+      o.eval_clients);
     f(between("min_replies", 1, 1e6, "with fewer uploads the old global state stands"),
       o.min_replies);
     f(above("bandwidth", 0, "simulated clock: Mbit/s of every client, each way"), o.bandwidth);

@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "2";
+constexpr const char* kFormat = "3";
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
@@ -14,7 +14,8 @@ CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
 CREATE TABLE labels (client INTEGER, part TEXT, label INTEGER, n INTEGER);
 CREATE TABLE rounds (round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER, rejected INTEGER,
                      loss REAL, bytes_down INTEGER, bytes_up INTEGER, wire_down INTEGER,
-                     wire_up INTEGER, sim_seconds REAL, wall_seconds REAL, train_seconds REAL);
+                     wire_up INTEGER, sim_seconds REAL, wall_seconds REAL, train_seconds REAL,
+                     counted INTEGER);
 CREATE TABLE evals (round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
                     min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL,
                     f1_macro REAL, f1_remap REAL, loss REAL, PRIMARY KEY (round, who, view, part));
@@ -22,11 +23,14 @@ CREATE TABLE client_evals (round INTEGER, client INTEGER, view TEXT, part TEXT, 
                            correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL,
                            f1_remap REAL, PRIMARY KEY (round, client, view, part));
 CREATE TABLE eval_traffic (round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
-                           exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER);
+                           exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER,
+                           wall_before REAL);
 CREATE TABLE exhibits (round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT, columns TEXT,
                        shape TEXT, value BLOB, PRIMARY KEY (round, name));
+CREATE TABLE images (round INTEGER, name TEXT, sha256 TEXT, PRIMARY KEY (round, name));
+CREATE TABLE problems (round INTEGER, client INTEGER, kind TEXT, reason TEXT);
+CREATE INDEX problems_by_round ON problems (round);
 )";
-
 struct Kind {
   const char* view;
   const char* part;
@@ -51,6 +55,18 @@ constexpr Kind kKinds[] = {
 
 }  // namespace
 
+const char* name_of(Problem::Kind kind) {
+  switch (kind) {
+    case Problem::Kind::kUpload:
+      return "upload";
+    case Problem::Kind::kEvaluation:
+      return "evaluation";
+    case Problem::Kind::kJoin:
+      return "join";
+  }
+  return "upload";
+}
+
 Result<History> History::create(const std::string& path,
                                 const std::vector<std::pair<std::string, std::string>>& meta,
                                 const Federation& federation) {
@@ -58,8 +74,8 @@ Result<History> History::create(const std::string& path,
   History history(std::move(database));
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
   TESSERA_RETURN_IF_ERROR(history.database_.execute(kSchema));
-  TESSERA_RETURN_IF_ERROR(history.set("format", kFormat));
-  for (const auto& [key, value] : meta) TESSERA_RETURN_IF_ERROR(history.set(key, value));
+  TESSERA_RETURN_IF_ERROR(history.put("format", kFormat));
+  for (const auto& [key, value] : meta) TESSERA_RETURN_IF_ERROR(history.put(key, value));
   TESSERA_RETURN_IF_ERROR(history.write_clients(federation));
   TESSERA_RETURN_IF_ERROR(transaction.commit());
   return history;
@@ -89,11 +105,8 @@ Status History::write_clients(const Federation& federation) {
   return ok();
 }
 
-Result<History> History::reopen(const std::string& path, int64_t round) {
-  if (!std::filesystem::exists(path))
-    return fail(Error::kInvalid,
-                "{}: missing, though there is a checkpoint; start anew with --force", path);
-  auto database = Database::open(path, Database::Mode::kReadWrite);
+Result<History> History::open_as(const std::string& path, Database::Mode mode) {
+  auto database = Database::open(path, mode);
   if (!database.ok()) return with_advice(database.status());
   TESSERA_RETURN_IF_ERROR(with_advice(database->quick_check()));
   History history(*std::move(database));
@@ -102,22 +115,12 @@ Result<History> History::reopen(const std::string& path, int64_t round) {
     return fail(Error::kInvalid,
                 "{}: written by another program or version (format {}, expected "
                 "{}); start anew with --force",
-                path, format, kFormat);
-  TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
-  for (const char* table : {"rounds", "evals", "client_evals", "eval_traffic", "exhibits"})
-    TESSERA_RETURN_IF_ERROR(
-        history.database_.execute(fmt::format("DELETE FROM {} WHERE round > {}", table, round)));
-  {
-    TESSERA_ASSIGN(auto count, history.database_.prepare("SELECT count(*) FROM rounds"));
-    TESSERA_ASSIGN(const bool there, count.step());
-    if (!there || count.integer(0) != round)
-      return fail(Error::kInvalid,
-                  "{}: holds {} rounds where the checkpoint has {}; start anew "
-                  "with --force",
-                  path, count.integer(0), round);
-  }
-  TESSERA_RETURN_IF_ERROR(transaction.commit());
+                path, printable(format), kFormat);
   return history;
+}
+
+Result<History> History::open(const std::string& path) {
+  return open_as(path, Database::Mode::kReadOnly);
 }
 
 std::string History::format() {
@@ -128,6 +131,12 @@ std::string History::format() {
 }
 
 Status History::set(const std::string& key, const std::string& value) {
+  if (key != "state" && key != "summary")
+    return fail(Error::kInternal, "{}: '{}' is a fact and cannot change", database_.path(), key);
+  return put(key, value);
+}
+
+Status History::put(const std::string& key, const std::string& value) {
   TESSERA_ASSIGN(auto insert, database_.prepare("INSERT OR REPLACE INTO meta VALUES (?,?)"));
   insert.bind_all(key, value);
   return insert.run();
@@ -154,33 +163,83 @@ Result<int64_t> History::count_rounds(const std::string& path) {
   return count.integer(0);
 }
 
+Result<int64_t> History::count_clients() {
+  TESSERA_ASSIGN(auto count, database_.prepare("SELECT count(*) FROM clients"));
+  TESSERA_RETURN_IF_ERROR(count.step().status());
+  return count.integer(0);
+}
+
+Status History::append_round(const RoundReport& r) {
+  if (r.round != newest_ + 1)
+    return fail(Error::kInternal, "{}: round {} cannot follow round {}", database_.path(), r.round,
+                newest_);
+  TESSERA_ASSIGN(auto before, running_digest());
+  TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
+  {
+    TESSERA_ASSIGN(auto insert,
+                   database_.prepare("INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+    insert.bind_all(r.round, r.cohort, r.dropped, r.rejected, r.loss, r.bytes_down, r.bytes_up,
+                    r.wire_down, r.wire_up, r.sim_seconds, r.wall_seconds, r.train_seconds,
+                    r.counted);
+    TESSERA_RETURN_IF_ERROR(insert.run());
+  }
+  TESSERA_RETURN_IF_ERROR(write_problems(r.round, r.problems));
+  TESSERA_RETURN_IF_ERROR(transaction.commit());
+  newest_ = r.round, before_ = std::move(before), running_.reset();
+  return ok();
+}
+
 Status History::append_evaluation(const EvalReport& evaluation, double seconds) {
+  if (evaluation.round != newest_)
+    return fail(Error::kInternal, "{}: an evaluation of round {} cannot follow round {}",
+                database_.path(), evaluation.round, newest_);
   TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
   TESSERA_RETURN_IF_ERROR(write_evaluation(evaluation));
-  TESSERA_RETURN_IF_ERROR(write_traffic(evaluation));
+  TESSERA_RETURN_IF_ERROR(write_traffic(evaluation, seconds));
   TESSERA_RETURN_IF_ERROR(write_exhibits(evaluation));
-  {
-    TESSERA_ASSIGN(
-        auto update,
-        database_.prepare("UPDATE rounds SET wall_seconds = wall_seconds + ? WHERE round = ?"));
-    update.bind_all(seconds, evaluation.round);
-    TESSERA_RETURN_IF_ERROR(update.run());
-  }
-  return transaction.commit();
+  TESSERA_RETURN_IF_ERROR(write_images(evaluation.round));
+  TESSERA_RETURN_IF_ERROR(write_problems(evaluation.round, evaluation.problems));
+  TESSERA_RETURN_IF_ERROR(transaction.commit());
+  running_.reset();
+  return ok();
 }
 
 Result<bool> History::has_evaluation(int64_t round) {
-  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT 1 FROM evals WHERE round = ? LIMIT 1"));
+  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT 1 FROM eval_traffic WHERE round = ?"));
   rows.bind_all(round);
   return rows.step();
 }
 
-Status History::append_round(const RoundReport& r) {
-  TESSERA_ASSIGN(auto insert,
-                 database_.prepare("INSERT INTO rounds VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"));
-  insert.bind_all(r.round, r.cohort, r.dropped, r.rejected, r.loss, r.bytes_down, r.bytes_up,
-                  r.wire_down, r.wire_up, r.sim_seconds, r.wall_seconds, r.train_seconds);
-  return insert.run();
+Result<std::vector<int64_t>> History::evaluated_rounds() {
+  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT round FROM eval_traffic ORDER BY round"));
+  std::vector<int64_t> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    out.push_back(rows.integer(0));
+  }
+}
+
+Status History::write_problems(int64_t round, std::span<const Problem> problems) {
+  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT INTO problems VALUES (?,?,?,?)"));
+  for (const auto& problem : problems) {
+    insert.bind_all(round, problem.client, name_of(problem.kind), problem.reason);
+    TESSERA_RETURN_IF_ERROR(insert.run());
+  }
+  return ok();
+}
+
+Result<std::vector<ProblemCount>> History::problems() {
+  TESSERA_ASSIGN(auto rows, database_.prepare("SELECT client, kind, round, reason FROM problems "
+                                              "ORDER BY client, kind, round, rowid"));
+  std::vector<ProblemCount> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    if (out.empty() || out.back().client != rows.integer(0) || out.back().kind != rows.text(1))
+      out.push_back({rows.integer(0), rows.text(1), 0, rows.integer(2), rows.text(3)});
+    ++out.back().count;
+  }
 }
 
 Status History::write_evaluation(const EvalReport& report) {
@@ -216,17 +275,25 @@ Result<HistoryTotals> History::totals() {
       auto sum,
       database_.prepare("SELECT sum(bytes_down), sum(bytes_up), sum(wire_down), sum(wire_up), "
                         "sum(dropped), sum(rejected), sum(sim_seconds), sum(wall_seconds), "
-                        "sum(train_seconds) FROM rounds"));
+                        "sum(train_seconds), sum(counted) FROM rounds"));
   TESSERA_RETURN_IF_ERROR(sum.step().status());
-  return HistoryTotals{sum.integer(0), sum.integer(1), sum.integer(2),
-                       sum.integer(3), sum.integer(4), sum.integer(5),
-                       sum.real(6),    sum.real(7),    sum.real(8)};
+  return HistoryTotals{sum.integer(0), sum.integer(1), sum.integer(2), sum.integer(3),
+                       sum.integer(4), sum.integer(5), sum.real(6),    sum.real(7),
+                       sum.real(8),    sum.integer(9)};
 }
 
-Status History::write_traffic(const EvalReport& e) {
-  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT INTO eval_traffic VALUES (?,?,?,?,?,?)"));
-  insert.bind_all(e.round, e.eval_down, e.eval_up, e.exchanges, e.onboard_down, e.onboard_up);
-  return insert.run();
+Status History::write_traffic(const EvalReport& e, double seconds) {
+  TESSERA_ASSIGN(auto insert,
+                 database_.prepare("INSERT INTO eval_traffic VALUES (?,?,?,?,?,?,"
+                                   "(SELECT wall_seconds FROM rounds WHERE round = ?))"));
+  insert.bind_all(e.round, e.eval_down, e.eval_up, e.exchanges, e.onboard_down, e.onboard_up,
+                  e.round);
+  TESSERA_RETURN_IF_ERROR(insert.run());
+  TESSERA_ASSIGN(
+      auto update,
+      database_.prepare("UPDATE rounds SET wall_seconds = wall_seconds + ? WHERE round = ?"));
+  update.bind_all(seconds, e.round);
+  return update.run();
 }
 
 Result<EvalTraffic> History::last_eval_traffic() {

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <functional>
+#include <set>
 
 #include "io/testing.hpp"
 
@@ -35,6 +36,7 @@ RoundReport round_report(int64_t round) {
           .cohort = 2,
           .dropped = 1,
           .rejected = 0,
+          .counted = true,
           .loss = 1.5 / static_cast<double>(round),
           .bytes_down = 100,
           .bytes_up = 90,
@@ -51,7 +53,7 @@ EvalReport evaluation(int64_t round) {
   Evaluation b{.client = 1, .pre_test = metrics(2, 2), .post_test = metrics(2, 2)};
   a.global_test = metrics(4, 2);
   Evaluation late{.client = 2, .pre_test = metrics(1, 0), .post_test = metrics(1, 1)};
-  EvalReport out{round, {a, b}, {late}};
+  EvalReport out{.round = round, .clients = {a, b}, .newcomers = {late}};
   out.eval_down = 400, out.eval_up = 8, out.exchanges = 3, out.onboard_down = 60;
   out.onboard_up = 10 * round;
   out.exhibits = {{"similarity", "Who is like whom", Exhibit::Kind::kMatrix,
@@ -63,6 +65,17 @@ EvalReport evaluation(int64_t round) {
                    {"x"},
                    {"in", "out"}}};
   return out;
+}
+
+RoundReport with_problems(RoundReport report) {
+  report.problems = {{Problem::Kind::kUpload, 1, fmt::format("lost in round {}", report.round)}};
+  return report;
+}
+EvalReport with_problems(EvalReport report) {
+  report.problems = {{Problem::Kind::kEvaluation, 0, "not finite"},
+                     {Problem::Kind::kJoin, 2, "no answer"},
+                     {Problem::Kind::kJoin, 2, "no answer again"}};
+  return report;
 }
 
 class Histories : public ::testing::Test {
@@ -97,6 +110,13 @@ class Histories : public ::testing::Test {
         out += rows->text(i) + (i + 1 < rows->columns() ? " " : ";");
     }
     return out;
+  }
+
+  // As another program would, with the write-ahead log folded in.
+  void change(const std::string& sql) {
+    auto database = Database::open(path_, Database::Mode::kReadWrite);
+    ASSERT_THAT(database, Succeeds());
+    ASSERT_THAT(database->execute(sql), Succeeds()) << sql;
   }
 
   TempDir dir_;
@@ -180,7 +200,7 @@ TEST_F(Histories, TrafficOfTheLastEvaluation) {
   EXPECT_EQ(traffic->exchanges, 3);
   EXPECT_EQ(traffic->onboard_down, 60);
   EXPECT_EQ(traffic->onboard_up, 40);
-  EXPECT_EQ(ask("SELECT * FROM eval_traffic"), "2 400 8 3 60 20;4 400 8 3 60 40;");
+  EXPECT_EQ(ask("SELECT * FROM eval_traffic"), "2 400 8 3 60 20 1.0;4 400 8 3 60 40 1.0;");
 }
 
 TEST_F(Histories, ExhibitsOfEveryEvaluationPicturesOfTheLast) {
@@ -199,6 +219,7 @@ TEST_F(Histories, ExhibitsOfEveryEvaluationPicturesOfTheLast) {
 
 TEST_F(Histories, WrongExhibitsAreTheMethodsFault) {
   auto history = make();
+  fill(history, 1);
   const auto with = [&](const std::function<void(std::vector<Exhibit>&)>& change) {
     auto report = evaluation(1);
     change(report.exhibits);
@@ -230,6 +251,7 @@ TEST_F(Histories, WrongExhibitsAreTheMethodsFault) {
 
 TEST_F(Histories, NamesOfExhibitsNeedNotBeUtf8) {
   auto history = make();
+  fill(history, 1);
   auto report = evaluation(1);
   report.exhibits.resize(1);
   report.exhibits[0].rows = {"a\xFF", "b"};
@@ -246,7 +268,7 @@ TEST_F(Histories, ARoundWithoutUploadsHasNoLoss) {
 }
 
 TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
-  std::string at_two;
+  std::string at_two, expected;
   {
     auto history = make();
     auto second = evaluation(2);
@@ -254,13 +276,16 @@ TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
     for (int64_t round = 1; round <= 2; ++round)
       ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
     ASSERT_THAT(history.append_evaluation(second, 0), Succeeds());
-    at_two = digest(history);
-    for (int64_t round = 3; round <= 5; ++round)
+    at_two = digest(history), expected = *history.running_digest();
+    for (int64_t round = 3; round <= 5; ++round) {
       ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
-    ASSERT_THAT(history.append_evaluation(evaluation(4), 0), Succeeds());
+      if (round == 4) {
+        ASSERT_THAT(history.append_evaluation(evaluation(4), 0), Succeeds());
+      }
+    }
     EXPECT_NE(digest(history), at_two);
   }
-  auto again = History::reopen(path_, 2);
+  auto again = History::reopen(path_, 2, expected);
   ASSERT_THAT(again, Succeeds());
   EXPECT_EQ(digest(*again), at_two);
   EXPECT_TRUE(*again->has_evaluation(2));
@@ -276,35 +301,241 @@ TEST_F(Histories, ReopeningWithTooFewRoundsFailsAndLosesNothing) {
     auto history = make();
     fill(history, 3);
   }
-  EXPECT_THAT(History::reopen(path_, 5), FailsWith(Error::kInvalid, "holds 3 rounds"));
+  EXPECT_THAT(History::reopen(path_, 5, ""), FailsWith(Error::kInvalid, "holds 3 rounds"));
   EXPECT_EQ(ask("SELECT count(*) FROM rounds"), "3;");
 }
 
 TEST_F(Histories, OtherAndDamagedFilesAreClearErrors) {
-  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, "--force")) << "no such file";
+  EXPECT_THAT(History::reopen(path_, 0, ""), FailsWith(Error::kInvalid, "--force"))
+      << "no such file";
   testing::put(path_,
                "this is not a database, and it is longer than a header of one hundred bytes "
                "so that nobody takes it for an empty file");
-  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, path_));
+  EXPECT_THAT(History::reopen(path_, 0, ""), FailsWith(Error::kInvalid, path_));
+  EXPECT_THAT(History::open(path_), FailsWith(Error::kInvalid, path_));
   std::filesystem::remove(path_);
-  {
-    auto history = make();
-    ASSERT_THAT(history.set("format", "1"), Succeeds());
-  }
-  EXPECT_THAT(History::reopen(path_, 0), FailsWith(Error::kInvalid, "another program or version"));
+  EXPECT_THAT(History::open(path_), FailsWith(Error::kNotFound, path_));
+  make();
+  change("UPDATE meta SET value = '2' WHERE key = 'format'");
+  EXPECT_THAT(History::reopen(path_, 0, ""),
+              FailsWith(Error::kInvalid, "another program or version"));
+  EXPECT_THAT(History::open(path_), FailsWith(Error::kInvalid, "another program or version"));
 }
 
 TEST_F(Histories, ATruncatedFileIsAClearError) {
+  std::string expected;
   {
     auto history = make();
     fill(history, 60);
+    expected = *history.running_digest();
   }
   const auto whole = testing::get(path_);
   ASSERT_GT(whole.size(), 20000U);
   for (const size_t size : {whole.size() - 5000, whole.size() / 2, size_t{5000}, size_t{100}}) {
     testing::put(path_, whole.substr(0, size));
-    EXPECT_THAT(History::reopen(path_, 60), FailsWith(Error::kInvalid, path_)) << size;
+    EXPECT_THAT(History::reopen(path_, 60, expected), FailsWith(Error::kInvalid, path_)) << size;
   }
+}
+
+TEST_F(Histories, RoundsAndEvaluationsComeInOrder) {
+  auto history = make();
+  EXPECT_THAT(history.append_round(round_report(2)), FailsWith(Error::kInternal, "round 2"));
+  fill(history, 2);
+  EXPECT_THAT(history.append_round(round_report(2)), FailsWith(Error::kInternal, "round 2"));
+  EXPECT_THAT(history.append_evaluation(evaluation(1), 0), FailsWith(Error::kInternal, "round 1"));
+  const auto before = *history.running_digest();
+  EXPECT_FALSE(history.append_evaluation(evaluation(2), 0).ok()) << "there is one already";
+  EXPECT_EQ(*history.running_digest(), before);
+  EXPECT_EQ(ask("SELECT count(*) FROM eval_traffic"), "1;");
+  EXPECT_THAT(history.set("seed", "8"), FailsWith(Error::kInternal, "'seed' is a fact"));
+}
+
+TEST_F(Histories, TheRunningDigestGoesOnWhereItWas) {
+  std::vector<std::string> seen;  // after every round and every evaluation
+  {
+    auto history = make();
+    seen.push_back(*history.running_digest());
+    for (int64_t round = 1; round <= 4; ++round) {
+      ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+      seen.push_back(*history.running_digest());
+      if (round % 2 != 0) continue;
+      ASSERT_THAT(history.append_evaluation(evaluation(round), 0.25), Succeeds());
+      seen.push_back(*history.running_digest());
+    }
+    EXPECT_EQ(std::set<std::string>(seen.begin(), seen.end()).size(), seen.size());
+    ASSERT_THAT(history.set("state", "finished"), Succeeds());
+    ASSERT_THAT(history.set("summary", "{}"), Succeeds());
+    EXPECT_EQ(*history.running_digest(), seen.back());
+  }
+  auto again = History::reopen(path_, 4, seen.back());
+  ASSERT_THAT(again, Succeeds());
+  EXPECT_EQ(*again->running_digest(), seen.back());
+  again = fail(Error::kInternal, "closed");
+  // From the middle, and on to the same end.
+  again = History::reopen(path_, 1, seen[1]);
+  ASSERT_THAT(again, Succeeds());
+  ASSERT_THAT(again->append_round(round_report(2)), Succeeds());
+  EXPECT_EQ(*again->running_digest(), seen[2]);
+  ASSERT_THAT(again->append_evaluation(evaluation(2), 0.25), Succeeds());
+  EXPECT_EQ(*again->running_digest(), seen[3]);
+}
+
+TEST_F(Histories, AnEvaluationAfterTheCheckpointIsDropped) {
+  // The checkpoint of a round is written before the round is evaluated.
+  std::string expected, at_two;
+  {
+    auto history = make();
+    fill(history, 3);
+    at_two = digest(history);
+    ASSERT_THAT(history.append_round(with_problems(round_report(4))), Succeeds());
+    expected = *history.running_digest();
+    ASSERT_THAT(history.append_evaluation(with_problems(evaluation(4)), 0.7), Succeeds());
+  }
+  {
+    auto again = History::reopen(path_, 4, expected);
+    ASSERT_THAT(again, Succeeds());
+    EXPECT_FALSE(*again->has_evaluation(4));
+    EXPECT_EQ(*again->running_digest(), expected);
+    EXPECT_EQ(ask("SELECT count(*) FROM client_evals WHERE round = 4"), "0;");
+    EXPECT_EQ(ask("SELECT kind FROM problems WHERE round = 4"), "upload;");
+    EXPECT_EQ(ask("SELECT wall_seconds FROM rounds WHERE round = 4"), "1.0;");
+    ASSERT_THAT(again->append_evaluation(evaluation(4), 0.7), Succeeds());
+    expected = *again->running_digest();
+  }
+  EXPECT_THAT(History::reopen(path_, 4, expected), Succeeds());
+}
+
+TEST_F(Histories, PicturesThatALaterEvaluationThrewAwayAreNotMissed) {
+  std::string at_two, at_four;
+  {
+    auto history = make();
+    fill(history, 2);
+    at_two = *history.running_digest();
+    for (const int64_t round : {3, 4})
+      ASSERT_THAT(history.append_round(round_report(round)), Succeeds());
+    ASSERT_THAT(history.append_evaluation(evaluation(4), 0), Succeeds());
+    at_four = *history.running_digest();
+  }
+  const auto whole = testing::get(path_);
+  EXPECT_THAT(History::reopen(path_, 2, at_two), Succeeds());
+  testing::put(path_, whole);
+  change("DELETE FROM exhibits WHERE kind = 'images'");
+  EXPECT_THAT(History::reopen(path_, 4, at_four), FailsWith(Error::kInvalid, "was changed"))
+      << "nothing came after these";
+}
+
+TEST_F(Histories, AnyChangeSinceTheCheckpointIsSeen) {
+  std::string expected;
+  {
+    auto history = make();
+    for (int64_t round = 1; round <= 3; ++round) {
+      ASSERT_THAT(history.append_round(with_problems(round_report(round))), Succeeds());
+      ASSERT_THAT(history.append_evaluation(with_problems(evaluation(round)), 0.1), Succeeds());
+    }
+    expected = *history.running_digest();
+  }
+  const auto whole = testing::get(path_);
+  ASSERT_THAT(History::reopen(path_, 3, expected), Succeeds());
+  std::vector<std::pair<std::string, std::string>> columns;  // every column of every table
+  {
+    auto database = *Database::open(path_, Database::Mode::kReadOnly);
+    auto rows = *database.prepare(
+        "SELECT m.name, c.name FROM sqlite_master m, pragma_table_info(m.name) c "
+        "WHERE m.type = 'table'");
+    while (*rows.step()) columns.emplace_back(rows.text(0), rows.text(1));
+  }
+  ASSERT_GT(columns.size(), 60U);
+  for (const auto& [table, column] : columns) {
+    // A whole number, the last bit of a real, the last letter of a text; in the first and the last
+    // row.
+    for (const char* end : {"min", "max"}) {
+      testing::put(path_, whole);
+      change(
+          fmt::format("UPDATE {0} SET {1} = CASE typeof({1}) WHEN 'integer' THEN {1} + 7 "
+                      "WHEN 'real' THEN {1} * 1.0000000000000002 + 1e-300 WHEN 'null' THEN 0.5 "
+                      "ELSE substr({1}, 1, length({1}) - 1) || 'Z' END "
+                      "WHERE rowid = (SELECT {2}(rowid) FROM {0} WHERE {3})",
+                      table, column, end, table == "meta" ? "key = 'seed'" : "1"));
+      EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "--force"))
+          << table << "." << column << " " << end;
+    }
+    testing::put(path_, whole);
+    change(fmt::format("DELETE FROM {0} WHERE rowid = (SELECT min(rowid) FROM {0})", table));
+    EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "--force"))
+        << table;
+  }
+  testing::put(path_, whole);
+  change(
+      "INSERT INTO client_evals SELECT -1, client, view, part, n, correct, loss, "
+      "precision_macro, f1_macro, f1_remap FROM client_evals WHERE round = 1");
+  EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "was changed"));
+  EXPECT_EQ(ask("SELECT count(*) FROM rounds"), "3;") << "and it stays as it is";
+}
+
+TEST_F(Histories, ProblemsAreKeptByClient) {
+  auto history = make();
+  ASSERT_THAT(history.append_round(with_problems(round_report(1))), Succeeds());
+  ASSERT_THAT(history.append_round(with_problems(round_report(2))), Succeeds());
+  ASSERT_THAT(history.append_evaluation(with_problems(evaluation(2)), 0), Succeeds());
+  EXPECT_EQ(ask("SELECT * FROM problems"),
+            "1 1 upload lost in round 1;2 1 upload lost in round 2;"
+            "2 0 evaluation not finite;2 2 join no answer;2 2 join no answer again;");
+  const auto problems = history.problems();
+  ASSERT_THAT(problems, Succeeds());
+  ASSERT_EQ(problems->size(), 3U);
+  const auto& upload = (*problems)[1];
+  EXPECT_EQ(upload.client, 1);
+  EXPECT_EQ(upload.kind, "upload");
+  EXPECT_EQ(upload.count, 2);
+  EXPECT_EQ(upload.round, 1);
+  EXPECT_EQ(upload.reason, "lost in round 1");
+  EXPECT_EQ((*problems)[0].kind, "evaluation");
+  EXPECT_EQ((*problems)[2].count, 2);
+  EXPECT_EQ((*problems)[2].reason, "no answer");
+}
+
+TEST_F(Histories, RoundsThatCountedAreCounted) {
+  auto history = make();
+  EXPECT_EQ(history.totals()->counted, 0);
+  fill(history, 2);
+  auto lost = round_report(3);
+  lost.counted = false;
+  ASSERT_THAT(history.append_round(lost), Succeeds());
+  EXPECT_EQ(history.totals()->counted, 2);
+  EXPECT_EQ(ask("SELECT counted FROM rounds"), "1;1;0;");
+}
+
+TEST_F(Histories, AnEvaluationOfNobodyIsAnEvaluation) {
+  auto history = make();
+  fill(history, 1);
+  EvalReport report{.round = 1};
+  report.problems = {{Problem::Kind::kEvaluation, 0, "not finite"}};
+  ASSERT_THAT(history.append_evaluation(report, 0), Succeeds());
+  EXPECT_TRUE(*history.has_evaluation(1)) << "or a resumed run would do it again";
+  EXPECT_EQ(*history.evaluated_rounds(), (std::vector<int64_t>{1}));
+  EXPECT_TRUE(history.evals("clients", "pre", "test")->empty());
+}
+
+TEST_F(Histories, CanBeReadWhereNothingCanBeWritten) {
+  {
+    auto history = make();
+    fill(history, 2);
+    history.settle();
+  }
+  std::filesystem::permissions(
+      dir_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+  auto history = History::open(path_);
+  EXPECT_THAT(history, Succeeds());
+  EXPECT_EQ(*history->count_clients(), 3);
+  EXPECT_EQ(*history->get("seed"), "7");
+  std::filesystem::permissions(dir_.path(), std::filesystem::perms::owner_all);
+}
+
+TEST_F(Histories, TheDigestIsThatOfEarlierVersions) {
+  // What format 2 gave for the same reports; new tables are no part of it.
+  auto history = make();
+  fill(history, 4);
+  EXPECT_EQ(digest(history), "OLD");
 }
 
 TEST_F(Histories, TheDigestSeesEveryNumberButTimes) {

@@ -10,14 +10,15 @@
 
 #include "base/clock.hpp"
 #include "base/key.hpp"
-#include "engine/local/local_engine.hpp"
+#include "base/text.hpp"
 #include "io/file.hpp"
-#include "io/tensor/tensor_codec.hpp"
 #include "run/checkpoint.hpp"
-#include "run/driver.hpp"
+#include "run/config_text.hpp"
 #include "run/dump.hpp"
+#include "run/finished.hpp"
 #include "run/history.hpp"
-#include "run/pooled.hpp"
+#include "run/run_directory.hpp"
+#include "run/simulation.hpp"
 #include "run/summary.hpp"
 
 namespace tessera {
@@ -27,51 +28,12 @@ namespace fs = std::filesystem;
 
 constexpr double kCheckpointSeconds = 20;
 
-// Where data lie may differ between machines; everything else makes another experiment.
-std::string comparable(const std::string& config) {
-  std::string out;
-  size_t begin = 0;
-  while (begin < config.size()) {
-    const auto end = std::min(config.find('\n', begin), config.size() - 1) + 1;
-    const auto line = config.substr(begin, end - begin);
-    if (line.rfind("data_dir ", 0) != 0) out += line;
-    begin = end;
-  }
-  return out;
-}
-
-std::string first_difference(const std::string& theirs, const std::string& ours) {
-  const auto line_at = [](const std::string& text, size_t at) {
-    const auto begin = at == 0 ? 0 : text.rfind('\n', at - 1) + 1;
-    return text.substr(begin, text.find('\n', at) - begin);
-  };
-  const auto a = comparable(theirs), b = comparable(ours);
-  size_t at = 0;
-  while (at < a.size() && at < b.size() && a[at] == b[at]) ++at;
-  if (at >= a.size() || at >= b.size()) return "";
-  return fmt::format(": there '{}', here '{}'", line_at(a, at), line_at(b, at));
-}
-
-Status same_config(const std::string& dir, const std::string& theirs, const std::string& ours) {
-  if (comparable(theirs) == comparable(ours)) return ok();
+Status same_data(const std::string& dir, const std::string& theirs, const std::string& ours) {
+  if (theirs == ours) return ok();
   return fail(Error::kInvalid,
-              "{}: belongs to another configuration{}; choose another --out or use --force", dir,
-              first_difference(theirs, ours));
-}
-
-// Only what a run writes: a directory may hold other things of its owner.
-Status remove_run(const std::string& dir) {
-  std::vector<std::string> names{
-      "summary.json",       "report.html",        "config.toml", "history.sqlite",
-      "history.sqlite-wal", "history.sqlite-shm", "checkpoint",  "models"};
-  for (const auto& exhibit : History::exhibit_names(dir + "/history.sqlite"))
-    names.push_back(exhibit + ".csv");
-  for (const auto& name : names) {
-    std::error_code error;
-    fs::remove_all(fs::path(dir) / name, error);
-    if (error) return fail(Error::kIo, "{}/{}: cannot remove: {}", dir, name, error.message());
-  }
-  return ok();
+              "{}: its data have changed since (digest {}, here {}); use the files it began with, or "
+              "start anew with --force",
+              dir, theirs.substr(0, 12), ours.substr(0, 12));
 }
 
 int64_t peak_rss() {
@@ -90,24 +52,27 @@ class Runner {
     TESSERA_RETURN_IF_ERROR(make_dirs(request_.out));
     TESSERA_ASSIGN(const auto lock, DirLock::take(request_.out));
     TESSERA_RETURN_IF_ERROR(open_dump());
-    TESSERA_ASSIGN(auto finished, prepare_directory());
-    if (finished) return *std::move(finished);
+    TESSERA_ASSIGN(const auto there, what_is_there());
     tell("loading data");
+    TESSERA_RETURN_IF_ERROR(load());
+    if (there == RunState::kFinished && request_.resume) return finished_before();
     TESSERA_RETURN_IF_ERROR(build());
-    TESSERA_RETURN_IF_ERROR(start_or_resume());
+    TESSERA_RETURN_IF_ERROR(there == RunState::kUnfinished && request_.resume ? resume() : start());
     started_ = wall_seconds(), first_round_ = round_;
     TESSERA_RETURN_IF_ERROR(play());
     return finish();
   }
 
  private:
-  // What is in the directory decides: a finished summary, a clean start, or a continuation.
-  Result<std::optional<nlohmann::json>> prepare_directory();
+  // What is in the directory decides: a finished run, a clean start, or a continuation.
+  Result<RunState> what_is_there();
+  Result<nlohmann::json> finished_before();
   Status open_dump();
+  Status load();
   Status build();
-  Status start_or_resume();
   Status start();
-  Status resume(Checkpoint checkpoint);
+  Status resume();
+  Status continue_from(const Checkpoint& checkpoint);
   Status play();
   Status save();
   Status evaluate_if_due();
@@ -120,8 +85,9 @@ class Runner {
     return fail(Error::kInterrupted, "stopped after round {} of {}; continue with --resume", round_,
                 experiment_.run.rounds);
   }
-  Checkpoint state() const { return {round_, config_, driver_->server(), engine_->states()}; }
-  DumpedRun dumped() const { return {experiment_, train_, federation_, context_->setup}; }
+  /// Everything, for a dump.
+  Checkpoint state() const;
+  DumpedRun dumped() const { return {experiment_, train_, federation_, setup_.value()}; }
   std::string path(const char* name) const { return request_.out + "/" + name; }
   void note(const std::string& text) const {
     if (request_.on_note) request_.on_note(text);
@@ -134,22 +100,21 @@ class Runner {
   const std::string config_;
 
   Federation federation_;
-  ClientData pooled_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<AnyMethod> method_;
   TrainOptions train_;
-  std::optional<ClientContext> context_;
+  std::optional<Setup> setup_;
   std::optional<Dump> dump_;
-  std::unique_ptr<LocalEngine> engine_;
-  std::unique_ptr<Driver> driver_;
+  std::unique_ptr<Simulation> simulation_;
+  std::optional<RunPlace> place_;
   std::optional<History> history_;
+  std::optional<CheckpointFile> checkpoint_;
 
   int64_t round_ = 0;  // completed
   int64_t first_round_ = 0;
   double started_ = wall_seconds(), saved_ = wall_seconds();
   bool warned_ = false;
   double accuracy_ = std::nan(""), loss_ = std::nan("");
-  std::mutex progress_;  // guards clients_done_ and calls of on_progress from worker threads
+  std::mutex progress_;  // guards what worker threads touch: the following, and on_progress
+  Status save_failed_;
   int64_t clients_done_ = 0;
   std::string stage_ = "training";
 };
@@ -172,32 +137,27 @@ void Runner::tell(const char* stage) {
        .clients_per_second = seconds > 0 ? static_cast<double>(clients_done_) / seconds : 0});
 }
 
-Result<std::optional<nlohmann::json>> Runner::prepare_directory() {
-  const bool finished = fs::exists(path("summary.json"));
-  const bool begun = fs::exists(path("config.toml")) || fs::exists(path("history.sqlite")) ||
-                     fs::exists(path("checkpoint"));
+Result<RunState> Runner::what_is_there() {
+  TESSERA_ASSIGN(const auto there, inspect_run(request_.out));
   // Forced: the old run goes only once the new one's data and model are there.
-  if (request_.force || (!finished && !begun)) return std::nullopt;
-  if (!request_.resume) {
-    if (finished)
-      return fail(Error::kExists,
-                  "{}: holds a finished run; overwrite it with --force or choose "
-                  "another --out",
-                  request_.out);
+  if (request_.force || there == RunState::kNone) return there;
+  if (!request_.resume && there == RunState::kFinished)
     return fail(Error::kExists,
-                "{}: holds an unfinished run; continue it with --resume, or start "
-                "anew with --force",
+                "{}: holds a finished run; overwrite it with --force or choose another --out",
                 request_.out);
-  }
-  if (fs::exists(path("config.toml"))) {
-    TESSERA_ASSIGN(const auto theirs, read_file(path("config.toml")));
-    TESSERA_RETURN_IF_ERROR(same_config(request_.out, std::string(text_of(theirs)), config_));
-  }
-  if (!finished) return std::nullopt;
-  TESSERA_ASSIGN(const auto bytes, read_file(path("summary.json")));
-  auto summary = nlohmann::json::parse(text_of(bytes), nullptr, false);
-  if (summary.is_discarded())
-    return fail(Error::kInvalid, "{}: damaged; start anew with --force", path("summary.json"));
+  if (!request_.resume)
+    return fail(Error::kExists,
+                "{}: holds an unfinished run; continue it with --resume, or start anew with --force",
+                request_.out);
+  if (!fs::exists(path("config.toml"))) return there;
+  TESSERA_ASSIGN(const auto theirs, read_file(path("config.toml")));
+  TESSERA_RETURN_IF_ERROR(same_config(request_.out, std::string(text_of(theirs)), config_));
+  return there;
+}
+
+Result<nlohmann::json> Runner::finished_before() {
+  TESSERA_ASSIGN(auto summary, read_finished(request_.out, config_));
+  TESSERA_RETURN_IF_ERROR(same_data(request_.out, summary["data_digest"], federation_.data_digest));
   return summary;
 }
 
@@ -213,143 +173,140 @@ Status Runner::open_dump() {
   return ok();
 }
 
-Status Runner::build() {
+Status Runner::load() {
   const auto seed = static_cast<uint64_t>(experiment_.run.seed);
   TESSERA_ASSIGN(federation_, load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
   for (const auto& text : federation_.notes) note(text);
-  const Shape shape{federation_.sample_shape, federation_.classes};
-  const auto init = experiment_.model.init == "torch" ? Init::kTorch : Init::kHe0;
-  TESSERA_ASSIGN(model_, make_model(experiment_.model.name, shape, init));
-
-  train_ = experiment_.train;
-  if (train_.loss == "auto") train_.loss = federation_.multi_label_loss ? "multilabel" : "ce";
-  method_ = experiment_.draft->build(train_);
-
-  const Setup setup{*model_,
-                    static_cast<int64_t>(federation_.clients.size()),
-                    experiment_.run.rounds,
-                    experiment_.federation.participation,
-                    derive(seed, Purpose::kInit),
-                    static_cast<int64_t>(federation_.newcomers.size()),
-                    federation_.commons.train_size()};
-  context_.emplace(
-      ClientContext{*method_, experiment_.method.name, setup, seed, train_.loss_kind()});
-  TESSERA_RETURN_IF_ERROR(suits(*method_, setup, federation_));
-  const bool pool = experiment_.method.pooled;
-  const auto cohort = cohort_of(seed, 1, setup.clients, setup.participation).size();
-  if (!pool && experiment_.federation.min_replies > static_cast<int64_t>(cohort))
-    return fail(Error::kInvalid,
-                "federation.min_replies = {} can never be reached: a round has {} "
-                "clients",
-                experiment_.federation.min_replies, cohort);
-  if (pool) pooled_ = pooled(federation_.clients);
-  std::vector<ClientRuntime> clients;
-  for (const auto* group : {&federation_.clients, &federation_.newcomers}) {
-    for (const auto& data : *group) {
-      const auto id = static_cast<ClientId>(clients.size());
-      const bool newcomer = group == &federation_.newcomers;
-      const auto& trains_on = pool && id == 0 ? pooled_ : data;
-      clients.emplace_back(*context_, id, data,
-                           dump_ && !newcomer ? dump_->observe(trains_on) : trains_on, newcomer);
-    }
-  }
-  engine_ = std::make_unique<LocalEngine>(
-      std::move(clients), LocalEngineOptions{.threads = request_.threads,
-                                             .through_wire = request_.through_wire,
-                                             .stop = request_.stop,
-                                             .on_client = [this] {
-                                               {
-                                                 const std::scoped_lock guard(progress_);
-                                                 ++clients_done_;
-                                               }
-                                               tell(nullptr);
-                                             }});
-  driver_ = std::make_unique<Driver>(
-      DriverSetup{*method_, experiment_.method, setup, seed, experiment_.federation,
-                  static_cast<int64_t>(federation_.newcomers.size()), request_.threads,
-                  &federation_.commons},
-      *engine_);
+  train_ = resolved_train(experiment_, federation_);
   return ok();
 }
 
-Status Runner::start_or_resume() {
-  if (request_.force) return start();
-  auto checkpoint = load_checkpoint(request_.out);
-  if (checkpoint.ok()) return resume(*std::move(checkpoint));
-  if (error_of(checkpoint.status()) != Error::kNotFound) return checkpoint.status();
+Status Runner::build() {
+  TESSERA_ASSIGN(auto session, make_session(experiment_, federation_));
+  SimulationOptions options;
+  options.engine = {.threads = request_.threads,
+                    .through_wire = request_.through_wire,
+                    .stop = request_.stop,
+                    .on_client = [this] {
+                      {
+                        const std::scoped_lock guard(progress_);
+                        ++clients_done_;
+                      }
+                      tell(nullptr);
+                    }};
+  options.sink = [this](ClientId id, View view, const Personal& personal) -> Status {
+    if (view != experiment_.method.headline || !personal.weights) return ok();
+    const Model& model = personal.model ? *personal.model : simulation_->session().model();
+    auto status = save_model(path("models"), id, model, *personal.weights, experiment_);
+    const std::scoped_lock guard(progress_);
+    save_failed_.Update(status);
+    return status;
+  };
+  if (dump_)
+    options.observe = [this](const ClientData& data) -> const ClientData& {
+      return dump_->observe(data);
+    };
+  simulation_ = std::make_unique<Simulation>(std::move(session), federation_,
+                                             experiment_.federation, std::move(options));
+  setup_.emplace(simulation_->session().client_setup(0));
+  return simulation_->driver().meet_clients();
+}
+
+Status Runner::start() {
+  TESSERA_RETURN_IF_ERROR(simulation_->driver().begin());
+  TESSERA_RETURN_IF_ERROR(clear_run(request_.out));
+  TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
+  TESSERA_ASSIGN(auto history,
+                 History::create(path("history.sqlite"),
+                                 run_facts(experiment_, federation_,
+                                           simulation_->session().model(), config_),
+                                 federation_));
+  history_ = std::move(history);
+  TESSERA_ASSIGN(auto file, CheckpointFile::create(request_.out));
+  checkpoint_ = std::move(file);
+  TESSERA_ASSIGN(place_, RunPlace::remember(request_.out));
+  if (dump_) TESSERA_RETURN_IF_ERROR(dump_->begin(dumped(), state()));
+  return save();
+}
+
+Status Runner::resume() {
+  auto found = CheckpointFile::open(request_.out);
+  if (found.ok()) {
+    checkpoint_ = std::move(found->first);
+    return continue_from(found->second);
+  }
+  if (error_of(found.status()) != Error::kNotFound) return found.status();
   // A run writes its first checkpoint before its first round: without one nothing was computed yet.
   if (fs::exists(path("history.sqlite"))) {
     TESSERA_ASSIGN(const auto rounds, History::count_rounds(path("history.sqlite")));
     if (rounds > 0)
       return fail(Error::kInvalid,
-                  "{}: missing, though {} rounds were played; start anew with "
-                  "--force",
+                  "{}: missing, though {} rounds were played; start anew with --force",
                   checkpoint_path(request_.out), rounds);
   }
   return start();
 }
 
-Status Runner::start() {
-  TESSERA_RETURN_IF_ERROR(remove_run(request_.out));
-  TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
-  TESSERA_ASSIGN(
-      auto history,
-      History::create(path("history.sqlite"), run_facts(experiment_, federation_, *model_, config_),
-                      federation_));
+Status Runner::continue_from(const Checkpoint& checkpoint) {
+  const auto& facts = checkpoint.facts;
+  TESSERA_RETURN_IF_ERROR(same_config(request_.out, facts.config, config_));
+  TESSERA_RETURN_IF_ERROR(same_data(request_.out, facts.data_digest, federation_.data_digest));
+  TESSERA_ASSIGN(auto history,
+                 History::reopen(path("history.sqlite"), facts.round, facts.history_digest));
   history_ = std::move(history);
-  if (dump_) TESSERA_RETURN_IF_ERROR(dump_->begin(dumped(), state()));
-  return save();
-}
-
-Status Runner::resume(Checkpoint checkpoint) {
-  TESSERA_RETURN_IF_ERROR(same_config(request_.out, checkpoint.config, config_));
-  TESSERA_ASSIGN(auto history, History::reopen(path("history.sqlite"), checkpoint.round));
-  history_ = std::move(history);
-  TESSERA_ASSIGN(const auto dealt, history_->get("partition_digest"));
-  if (dealt != federation_.digest)
-    return fail(Error::kInvalid,
-                "{}: its data were dealt differently (digest {}, here {}); use the "
-                "files it began with, or start anew with --force",
-                request_.out, dealt, federation_.digest);
-  driver_->restore(std::move(checkpoint.server));
-  for (auto& [id, state] : checkpoint.clients) {
-    if (id >= static_cast<int64_t>(federation_.clients.size() + federation_.newcomers.size()))
-      return fail(Error::kInvalid, "{}: has a client {} that this experiment has not",
-                  checkpoint_path(request_.out), id);
-    engine_->restore(id, std::move(state));
-  }
-  round_ = checkpoint.round;
+  const auto place = checkpoint_path(request_.out);
+  TESSERA_RETURN_IF_ERROR(at_place(simulation_->driver().restore(checkpoint.server), place));
+  for (const auto& [id, state] : checkpoint.clients)
+    TESSERA_RETURN_IF_ERROR(at_place(simulation_->host().restore(id, state), place));
+  TESSERA_ASSIGN(place_, RunPlace::remember(request_.out));
+  round_ = facts.round;
   note(fmt::format("resuming after round {}", round_));
   return ok();
 }
 
+Checkpoint Runner::state() const {
+  Checkpoint out{{round_, config_}, simulation_->driver().server(), {}};
+  for (const ClientId id : simulation_->store().ids())
+    out.clients.emplace_back(id, *simulation_->store().get(id));
+  return out;
+}
+
 Status Runner::save() {
-  TESSERA_RETURN_IF_ERROR(save_checkpoint(request_.out, state()));
+  auto& driver = simulation_->driver();
+  auto& store = simulation_->store();
+  TESSERA_ASSIGN(const auto history, history_->running_digest());
+  CheckpointChanges changes{driver.server(Entries::kChanged), {}};
+  for (const ClientId id : store.changed()) changes.clients.emplace_back(id, store.get(id));
+  TESSERA_RETURN_IF_ERROR(
+      checkpoint_->save({round_, config_, federation_.data_digest, history}, changes));
+  driver.saved(), store.saved();
   saved_ = wall_seconds();
-  return ok();
+  return place_->still_there();
 }
 
 Status Runner::play() {
   const auto& options = experiment_.federation;
   for (;;) {
     TESSERA_RETURN_IF_ERROR(evaluate_if_due());
-    if (round_ == experiment_.run.rounds) return save();
+    const bool last = round_ == experiment_.run.rounds;
+    const bool due = options.checkpoint_every > 0 ? round_ % options.checkpoint_every == 0
+                                                  : wall_seconds() - saved_ > kCheckpointSeconds;
+    if (round_ > first_round_ && (due || last)) TESSERA_RETURN_IF_ERROR(save());
+    if (last) return ok();
     if (stop_asked()) return interrupted();
     tell("training");
-    auto report = driver_->play(round_ + 1);
+    auto report = simulation_->driver().play(round_ + 1);
     if (error_of(report.status()) == Error::kInterrupted) return interrupted();
     TESSERA_RETURN_IF_ERROR(report.status());
     if (dump_) dump_->end_round(round_ + 1);
     loss_ = report->loss;
     if (!report->problems.empty() && !warned_)
-      note(fmt::format("round {}: {} (upload rejected; further ones are counted in the history)",
-                       round_ + 1, report->problems.front()));
+      note(fmt::format(
+          "round {}: client {}: {} (upload rejected; further ones are counted in the history)",
+          round_ + 1, report->problems.front().client, report->problems.front().reason));
     warned_ = warned_ || !report->problems.empty();
     TESSERA_RETURN_IF_ERROR(history_->append_round(*report));
     ++round_;
-    const bool due = options.checkpoint_every > 0 ? round_ % options.checkpoint_every == 0
-                                                  : wall_seconds() - saved_ > kCheckpointSeconds;
-    if (due) TESSERA_RETURN_IF_ERROR(save());
   }
 }
 
@@ -359,44 +316,35 @@ Status Runner::evaluate_if_due() {
   TESSERA_ASSIGN(const bool done, history_->has_evaluation(round_));
   if (done) return ok();  // a resumed run
   tell("evaluating");
-  PersonalSink sink;
-  if (last) {
-    TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
-    sink = [this](ClientId id, View view, const Personal& personal) -> Status {
-      if (view != experiment_.method.headline || !personal.weights) return ok();
-      const Model& model = personal.model ? *personal.model : *model_;
-      return save_model(path("models"), id, model, *personal.weights, experiment_);
-    };
-  }
+  if (last) TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
   const double start = wall_seconds();
-  const auto report = driver_->evaluate(round_, sink);
+  const auto report = simulation_->driver().evaluate(round_);
   if (error_of(report.status()) == Error::kInterrupted) return interrupted();
   TESSERA_RETURN_IF_ERROR(report.status());
-  if (!report->problems.empty()) note(report->problems.front() + " (upload not used)");
+  TESSERA_RETURN_IF_ERROR(save_failed_);  // our disk, not the client's model
+  if (!report->problems.empty())
+    note(fmt::format("after round {}: client {}: {} ({} of this evaluation do not count)", round_,
+                     report->problems.front().client, report->problems.front().reason,
+                     report->problems.size()));
   accuracy_ = headline_of(report->clients, experiment_.method.headline).mean;
   return history_->append_evaluation(*report, wall_seconds() - start);
 }
 
 Result<nlohmann::json> Runner::finish() {
   tell("summing up");
+  const auto& session = simulation_->session();
   if (dump_) TESSERA_RETURN_IF_ERROR(dump_->end(dumped(), state()));
-  TESSERA_ASSIGN(auto summary, summarize_run(experiment_, federation_, *model_, *history_));
-  Digest digest;
-  TESSERA_RETURN_IF_ERROR(history_->digest(digest));
-  const auto everyone = federation_.clients.size() + federation_.newcomers.size();
-  for (size_t id = 0; id < everyone; ++id) {
-    const auto file = fmt::format("{}/models/client-{}.safetensors", request_.out, id);
-    if (!fs::exists(file)) continue;
-    TESSERA_ASSIGN(const auto hex, file_digest(file));
-    digest.add(fmt::format("client-{} {}\n", id, hex));
-  }
-  summary["history_digest"] = digest.hex();
+  TESSERA_ASSIGN(auto summary,
+                 summarize_run(experiment_, federation_, session.model(), *history_));
+  TESSERA_ASSIGN(summary["history_digest"],
+                 full_digest(*history_, request_.out, session.everybody()));
   summary["peak_rss_bytes"] = peak_rss();
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));
-  history_->settle();
+  history_->settle(), checkpoint_->settle();
   TESSERA_RETURN_IF_ERROR(
       write_file_atomic(path("summary.json"), bytes_of(summary.dump(2) + "\n")));
+  TESSERA_RETURN_IF_ERROR(place_->still_there());
   return summary;
 }
 
@@ -409,7 +357,8 @@ Result<nlohmann::json> run_experiment(const Experiment& experiment, const RunReq
     return fail(Error::kIo,
                 "out of memory; fewer --threads or a smaller model or batch needs less");
   } catch (const std::exception& error) {
-    return fail(Error::kInternal, "method {}: {}", experiment.method.name, error.what());
+    return fail(Error::kInternal, "method {}: {}", experiment.method.name,
+                first_line(error.what()));
   }
 }
 

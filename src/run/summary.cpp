@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "run/config_text.hpp"
 
 namespace tessera {
 namespace {
 
 using nlohmann::json;
+
+constexpr size_t kMostProblems = 100;
 
 // JSON has no NaN: a value that does not exist is null.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -23,12 +27,20 @@ json accuracy_block(const Summary& s) {
 
 const char* view_name(View view) { return view == View::kPre ? "pre" : "post"; }
 
+// The row of a round; all NaN if nobody's numbers counted then.
+Summary at_round(const std::vector<History::EvalRow>& rows, int64_t round) {
+  for (const auto& row : rows)
+    if (row.round == round) return row.summary;
+  return summarize({});
+}
+
 // Mean accuracy over the last five evaluations, or as many as there are.
-double last_five(const std::vector<History::EvalRow>& rows) {
-  const auto count = std::min<size_t>(rows.size(), 5);
-  double sum = 0;
-  for (size_t i = rows.size() - count; i < rows.size(); ++i) sum += rows[i].summary.mean;
-  return sum / static_cast<double>(count);
+double last_five(const std::vector<History::EvalRow>& rows, std::span<const int64_t> evaluated) {
+  const auto from = evaluated[evaluated.size() - std::min<size_t>(evaluated.size(), 5)];
+  double sum = 0, count = 0;
+  for (const auto& row : rows)
+    if (row.round >= from) sum += row.summary.mean, ++count;
+  return sum / count;
 }
 
 // The evaluation with the best validation accuracy (the earliest of equals), by the test metrics.
@@ -47,14 +59,14 @@ json best_by_validation(const std::vector<History::EvalRow>& test,
 }
 
 // Everything about one group: headline, both views, best round, last five.
-Result<json> group_block(History& history, const std::string& who, View headline) {
+Result<json> group_block(History& history, const std::string& who, View headline,
+                         std::span<const int64_t> evaluated) {
   json out;
   for (const View view : {View::kPre, View::kPost}) {
     const std::string name = view_name(view);
     TESSERA_ASSIGN(const auto test, history.evals(who, name, "test"));
     TESSERA_ASSIGN(const auto val, history.evals(who, name, "val"));
-    if (test.empty()) return fail(Error::kInternal, "the history has no evaluation of {}", who);
-    const auto& last = test.back().summary;
+    const auto last = at_round(test, evaluated.back());
     out["accuracy_" + name] = accuracy_block(last);
     if (view != headline) continue;
     out["accuracy"] = accuracy_block(last);
@@ -63,11 +75,64 @@ Result<json> group_block(History& history, const std::string& who, View headline
     out["f1_remap"] = number(last.f1_remap);
     out["loss"] = number(last.loss);
     out["best"] = best_by_validation(test, val);
-    out["last5_mean"] = number(last_five(test));
+    out["last5_mean"] = number(last_five(test, evaluated));
   }
   TESSERA_ASSIGN(const auto global, history.evals(who, "global", "test"));
-  out["global_accuracy"] = global.empty() ? json(nullptr) : number(global.back().summary.mean);
+  out["global_accuracy"] = number(at_round(global, evaluated.back()).mean);
   return out;
+}
+
+// Reasons may quote files and need not be UTF-8, which JSON must be.
+json text(const std::string& value) {
+  return json::parse(json(value).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+// By client, kinds apart; the first ones stand for all.
+json problem_list(const std::vector<ProblemCount>& problems) {
+  auto out = json::array();
+  for (const auto& problem : problems) {
+    if (out.size() == kMostProblems) break;
+    out.push_back({{"client", problem.client},
+                   {"kind", problem.kind},
+                   {"count", problem.count},
+                   {"round", problem.round},
+                   {"reason", text(problem.reason)}});
+  }
+  return out;
+}
+
+// The first of a kind, and how many clients have had one.
+struct First {
+  const ProblemCount* problem = nullptr;
+  int64_t clients = 0;
+};
+First first_of(const std::vector<ProblemCount>& problems, Problem::Kind kind) {
+  First out;
+  for (const auto& problem : problems) {
+    if (problem.kind != name_of(kind)) continue;
+    ++out.clients;
+    if (!out.problem || problem.round < out.problem->round) out.problem = &problem;
+  }
+  return out;
+}
+
+// Why the numbers do not tell what was asked for; null if they do.
+json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& totals,
+             const Experiment& experiment) {
+  std::vector<std::string> out;
+  if (totals.counted == 0) {
+    const auto first = first_of(problems, Problem::Kind::kUpload).problem;
+    out.push_back(first ? fmt::format("no round counted: client {} in round {}: {}", first->client,
+                                      first->round, first->reason)
+                        : fmt::format("no round counted: fewer than federation.min_replies = {} "
+                                      "uploads arrived in each",
+                                      experiment.federation.min_replies));
+  }
+  if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation); first)
+    out.push_back(fmt::format("the evaluation of {} failed, first client {} after round {}: {}",
+                              clients == 1 ? "a client" : fmt::format("{} clients", clients),
+                              first->client, first->round, first->reason));
+  return out.empty() ? json(nullptr) : text(join(out, "; "));
 }
 
 }  // namespace
@@ -97,6 +162,7 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
           {"class_names", json(federation.class_names).dump()},
           {"config", config},
           {"partition_digest", federation.digest},
+          {"data_digest", federation.data_digest},
           {"state", "running"}};
 }
 
@@ -112,11 +178,17 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
            {"seed", experiment.run.seed},
            {"parameters", model.layout().numel()},
            {"headline", view_name(experiment.method.headline)},
-           {"partition_digest", federation.digest}};
-  TESSERA_ASSIGN(const auto clients, group_block(history, "clients", experiment.method.headline));
+           {"partition_digest", federation.digest},
+           {"data_digest", federation.data_digest},
+           {"config_digest", config_digest(experiment.toml())}};
+  TESSERA_ASSIGN(const auto evaluated, history.evaluated_rounds());
+  if (evaluated.empty()) return fail(Error::kInternal, "the history has no evaluation");
+  TESSERA_ASSIGN(const auto clients,
+                 group_block(history, "clients", experiment.method.headline, evaluated));
   out.update(clients);
   if (!federation.newcomers.empty()) {
-    TESSERA_ASSIGN(auto newcomers, group_block(history, "newcomers", experiment.method.headline));
+    TESSERA_ASSIGN(auto newcomers,
+                   group_block(history, "newcomers", experiment.method.headline, evaluated));
     newcomers["clients"] = federation.newcomers.size();
     out["newcomers"] = std::move(newcomers);
   }
@@ -135,9 +207,16 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
               {"wire_bytes_up", totals.wire_up},
               {"dropped", totals.dropped},
               {"rejected", totals.rejected},
-              {"sim_seconds", totals.sim_seconds},
-              {"wall_seconds", totals.wall_seconds},
-              {"train_seconds", totals.train_seconds}});
+              {"rounds_counted", totals.counted},
+              {"sim_seconds", number(totals.sim_seconds)},
+              {"wall_seconds", number(totals.wall_seconds)},
+              {"train_seconds", number(totals.train_seconds)}});
+  TESSERA_ASSIGN(const auto problems, history.problems());
+  int64_t total = 0;
+  for (const auto& problem : problems) total += problem.count;
+  out["problems"] = problem_list(problems);
+  out["problems_total"] = total;
+  out["failed"] = failure(problems, totals, experiment);
   return out;
 }
 

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "run/driver.hpp"
 #include "run/experiment.hpp"
 #include "run/history.hpp"
+#include "run/reports.hpp"
 
 namespace tessera {
 
@@ -22,7 +22,9 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
                                                            const Model& model,
                                                            const std::string& config);
 
-/// summary.json without what only the caller knows (digest, memory).
+/// summary.json without what only the caller knows (history_digest, memory). `failed` is a sentence
+/// when the numbers do not tell what was asked for: an evaluation failed, or no round counted; else
+/// null. Numbers of nobody are null.
 Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
                                      const Model& model, History& history);
 

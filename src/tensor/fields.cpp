@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <charconv>
+#include <cmath>
+#include <sstream>
+
 namespace tessera {
 namespace detail {
 namespace {
@@ -24,6 +28,37 @@ double to_double(const Tensor& tensor, const std::string& name) {
 int64_t to_int(const Tensor& tensor, const std::string& name) {
   require_scalar(tensor, name, at::kLong);
   return tensor.item<int64_t>();
+}
+
+Weight to_weight(const Tensor& tensor, const std::string& name) {
+  const double value = to_double(tensor, name);
+  if (!std::isfinite(value) || value < 0)
+    throw std::invalid_argument("message: '" + name + "' is " + std::to_string(value) +
+                                "; a weight is finite and at least 0");
+  return value;
+}
+
+std::string entry_name(const std::string& name, ClientId id) {
+  return name + "@" + std::to_string(id);
+}
+
+ClientId entry_id(const std::string& entry, const std::string& name) {
+  ClientId id = 0;
+  const char* first = entry.data() + name.size() + 1;
+  const auto [end, error] = std::from_chars(first, entry.data() + entry.size(), id);
+  // One spelling per client, else two entries could be the same client's.
+  if (error != std::errc() || id < 0 || !std::string_view(entry).starts_with(entry_name(name, id)) ||
+      (*end != '\0' && *end != '.'))
+    unexpected(entry);
+  return id;
+}
+
+void same_shape(const Tensor& form, const Tensor& value, const std::string& name) {
+  if (form.scalar_type() == value.scalar_type() && form.sizes() == value.sizes()) return;
+  std::ostringstream text;
+  text << "message: '" << name << "' is " << value.scalar_type() << " " << value.sizes()
+       << ", expected " << form.scalar_type() << " " << form.sizes();
+  throw std::invalid_argument(text.str());
 }
 
 void missing(const std::string& name) {

@@ -1,8 +1,8 @@
 // States and messages are structs that list their fields once; their dictionary form is derived.
 //
-// A field is a Tensor, double, int64_t, bool, another such struct, std::optional of one of them, or
-// std::vector of one of them. Names nest with dots: "value.w". Scalars become 0-d tensors; a vector
-// adds its length as "<name>.size".
+// A field is a Tensor, double, Weight, int64_t, bool, another such struct, or std::optional,
+// std::vector or PerClient of one of them. Names nest with dots: "value.w". Scalars become 0-d
+// tensors; a vector adds its length as "<name>.size"; what a client has is named "<name>@<id>".
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,19 +14,47 @@
 #include <type_traits>
 #include <vector>
 
+#include "tensor/per_client.hpp"
+
 namespace tessera {
 
 using at::Tensor;
 using TensorDict = std::map<std::string, Tensor>;
+
+/// A message or state without content.
+struct Nothing {
+  static void fields(auto&, auto&&) {}
+};
+
+/// How much something counts. Comes out of a message only if it is finite and at least 0.
+class Weight {
+ public:
+  Weight(double value = 0) : value_(value) {}  // NOLINT: a number, with a promise
+  operator double() const { return value_; }   // NOLINT
+  Weight& operator+=(double more) { return value_ += more, *this; }
+
+ private:
+  double value_;
+};
+
+/// Which entries of a PerClient are packed.
+enum class Entries { kAll, kChanged };
 
 namespace detail {
 
 Tensor scalar(double value);
 Tensor scalar(int64_t value);
 double to_double(const Tensor& tensor, const std::string& name);
+Weight to_weight(const Tensor& tensor, const std::string& name);
 int64_t to_int(const Tensor& tensor, const std::string& name);
 [[noreturn]] void missing(const std::string& name);
 [[noreturn]] void unexpected(const std::string& name);
+/// "<name>@<id>".
+std::string entry_name(const std::string& name, ClientId id);
+/// The client of an entry "<name>@<id>…"; throws if there is no number where one must be.
+ClientId entry_id(const std::string& entry, const std::string& name);
+/// Throws std::invalid_argument naming the field, unless both have the same type and shape.
+void same_shape(const Tensor& form, const Tensor& value, const std::string& name);
 
 template <class T>
 struct IsOptional : std::false_type {};
@@ -38,22 +66,39 @@ template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
 template <class T>
-void put(TensorDict& dict, const std::string& name, const T& value) {
+struct IsPerClient : std::false_type {};
+template <class T>
+struct IsPerClient<PerClient<T>> : std::true_type {};
+
+/// The name of a field of `name`, which is empty at the top.
+inline std::string below(const std::string& name, const char* field) {
+  return name.empty() ? field : name + "." + field;
+}
+
+template <class T>
+void put(TensorDict& dict, const std::string& name, const T& value, Entries entries) {
   if constexpr (std::is_same_v<T, Tensor>) {
     if (!value.defined()) missing(name);
     dict.emplace(name, value);
-  } else if constexpr (std::is_same_v<T, double>) {
-    dict.emplace(name, scalar(value));
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, Weight>) {
+    dict.emplace(name, scalar(static_cast<double>(value)));
   } else if constexpr (std::is_integral_v<T>) {
     dict.emplace(name, scalar(static_cast<int64_t>(value)));
   } else if constexpr (IsOptional<T>::value) {
-    if (value) put(dict, name, *value);
+    if (value) put(dict, name, *value, entries);
   } else if constexpr (IsVector<T>::value) {
     dict.emplace(name + ".size", scalar(static_cast<int64_t>(value.size())));
-    for (size_t i = 0; i < value.size(); ++i) put(dict, name + "." + std::to_string(i), value[i]);
+    for (size_t i = 0; i < value.size(); ++i)
+      put(dict, name + "." + std::to_string(i), value[i], entries);
+  } else if constexpr (IsPerClient<T>::value) {
+    if (entries == Entries::kAll)
+      for (const auto& [id, one] : value) put(dict, entry_name(name, id), one, entries);
+    else
+      for (const ClientId id : value.changed())
+        put(dict, entry_name(name, id), *value.find(id), entries);
   } else {
     T::fields(value, [&](const char* field, const auto& member) {
-      put(dict, name.empty() ? field : name + "." + field, member);
+      put(dict, below(name, field), member, entries);
     });
   }
 }
@@ -73,29 +118,76 @@ void take(TensorDict& dict, const std::string& name, T& value) {
     if (size < 0 || size > static_cast<int64_t>(dict.size())) unexpected(name + ".size");
     value.resize(static_cast<size_t>(size));
     for (size_t i = 0; i < value.size(); ++i) take(dict, name + "." + std::to_string(i), value[i]);
-  } else if constexpr (std::is_same_v<T, Tensor> || std::is_arithmetic_v<T>) {
+  } else if constexpr (IsPerClient<T>::value) {
+    for (auto at = dict.lower_bound(name + "@"); at != dict.end() && at->first.starts_with(name + "@");
+         at = dict.lower_bound(name + "@")) {
+      const ClientId id = entry_id(at->first, name);
+      std::decay_t<decltype(value.begin()->second)> one{};
+      take(dict, entry_name(name, id), one);
+      value.put(id, std::move(one));
+    }
+    value.saved();
+  } else if constexpr (std::is_same_v<T, Tensor> || std::is_arithmetic_v<T> ||
+                       std::is_same_v<T, Weight>) {
     const auto node = dict.extract(name);
     if (node.empty()) missing(name);
     if constexpr (std::is_same_v<T, Tensor>)
       value = node.mapped();
     else if constexpr (std::is_same_v<T, double>)
       value = to_double(node.mapped(), name);
+    else if constexpr (std::is_same_v<T, Weight>)
+      value = to_weight(node.mapped(), name);
     else
       value = static_cast<T>(to_int(node.mapped(), name));
   } else {
-    T::fields(value, [&](const char* field, auto& member) {
-      take(dict, name.empty() ? field : name + "." + field, member);
+    T::fields(value,
+              [&](const char* field, auto& member) { take(dict, below(name, field), member); });
+  }
+}
+
+/// Compares field by field. An optional that only one of them has is an error in a message
+/// (`strict`) and the method's business in a state.
+template <class T>
+void same_form(const T& form, const T& value, const std::string& name, bool strict) {
+  if constexpr (std::is_same_v<T, Tensor>) {
+    same_shape(form, value, name);
+  } else if constexpr (IsOptional<T>::value) {
+    if (form && value) return same_form(*form, *value, name, strict);
+    if (strict && form) missing(name);
+    if (strict && value) unexpected(name);
+  } else if constexpr (IsVector<T>::value) {
+    if (form.size() != value.size()) unexpected(name + ".size");
+    for (size_t i = 0; i < form.size(); ++i)
+      same_form(form[i], value[i], name + "." + std::to_string(i), strict);
+  } else if constexpr (IsPerClient<T>::value) {
+    if (!form.like()) return;
+    for (const auto& [id, one] : value) same_form(*form.like(), one, entry_name(name, id), strict);
+  } else if constexpr (!std::is_arithmetic_v<T> && !std::is_same_v<T, Weight>) {
+    // A struct lists the fields of one object; its partner is found by name.
+    T::fields(form, [&](const std::string& field, const auto& wanted) {
+      T::fields(value, [&](const std::string& other, const auto& given) {
+        if constexpr (std::is_same_v<decltype(wanted), decltype(given)>)
+          if (field == other) same_form(wanted, given, below(name, field.c_str()), strict);
+      });
     });
   }
+}
+
+template <class T>
+void forget_changes(T& value) {
+  if constexpr (IsPerClient<T>::value)
+    value.saved();
+  else if constexpr (requires { T::fields(value, [](const char*, auto&) {}); })
+    T::fields(value, [](const char*, auto& member) { forget_changes(member); });
 }
 
 }  // namespace detail
 
 /// O(fields): tensors are handles, not copied.
 template <class T>
-TensorDict pack(const T& value) {
+TensorDict pack(const T& value, Entries entries = Entries::kAll) {
   TensorDict dict;
-  detail::put(dict, "", value);
+  detail::put(dict, "", value, entries);
   return dict;
 }
 
@@ -108,7 +200,24 @@ T unpack(TensorDict dict) {
   return value;
 }
 
-/// Bytes of all tensors that are not scalars: the traffic of methods.md §8, headers excluded.
+/// Throws std::invalid_argument naming the first field of a message that has another type or shape
+/// than in `form`, or that only one of them has. Numbers are not compared.
+template <class T>
+void require_form(const T& form, const T& message) {
+  detail::same_form(form, message, "", true);
+}
+/// The same for a restored state and a fresh one, except that optional fields may come and go.
+template <class T>
+void require_state_form(const T& fresh, const T& state) {
+  detail::same_form(fresh, state, "", false);
+}
+/// Every PerClient inside has been written down as it is.
+template <class T>
+void mark_saved(T& state) {
+  detail::forget_changes(state);
+}
+
+/// Bytes of all tensors that are not scalars: the traffic of docs/methods.md §8, headers excluded.
 int64_t payload_bytes(const TensorDict& dict);
 
 }  // namespace tessera

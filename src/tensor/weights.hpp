@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "tensor/fields.hpp"
+
 namespace tessera {
 
 using at::Tensor;
@@ -18,11 +20,12 @@ struct Weights {
   Weights clone() const;
 };
 
-/// A value and its weight. Closed under weighted averaging, hence safe for secure aggregation.
-/// Not premultiplied: the mean of a single upload is then that upload, bit for bit.
+/// A value and its weight. Closed under weighted averaging, hence safe for secure aggregation
+/// (tensor/trie_sum.hpp). Not premultiplied: the mean of a single upload is then that upload, bit
+/// for bit.
 struct Weighted {
   Weights value;
-  double weight = 0;
+  Weight weight = 0;
   static void fields(auto& m, auto&& f) { f("value", m.value), f("weight", m.weight); }
 };
 

@@ -1,12 +1,12 @@
-// What every method must do, run over every line of the method table (architecture.md §9).
+// What every method must do, run over every line of the method table (docs/concepts.md).
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "io/tensor/tensor_codec.hpp"
 #include "run/checkpoint.hpp"
+#include "support/engines.hpp"
 #include "support/toy.hpp"
 
 namespace tessera::test {
@@ -29,76 +29,196 @@ class Conformance : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Conformance, MessagesAndStatesSurviveTheCodec) {
-  auto direct = make_toy(options());
+/// Everything an evaluation measured.
+std::string measured(const EvalReport& report) {
+  std::string out;
+  for (const auto* group : {&report.clients, &report.newcomers})
+    for (const auto& e : *group) {
+      for (const auto* m : {&e.pre_test, &e.post_test, &e.pre_val, &e.post_val})
+        out += fmt::format("{} {:a} ", m->correct, m->loss);
+      if (e.global_test) out += fmt::format("{:a} ", e.global_test->loss);
+      out += fingerprint(e.notes) + "\n";
+    }
+  for (const auto& exhibit : report.exhibits) out += fingerprint({{exhibit.name, exhibit.value}});
+  return out;
+}
+
+TEST_P(Conformance, EveryMessageSurvivesTheCodec) {
   auto wired_options = options();
   wired_options.through_wire = true;
-  auto wired = make_toy(wired_options);
+  auto direct = make_toy(options()), wired = make_toy(wired_options);
   direct.play(1, 2), wired.play(1, 2);
+  EXPECT_EQ(measured(direct.evaluate(2)), measured(wired.evaluate(2)));
+  direct.play(3, 3), wired.play(3, 3);
   EXPECT_EQ(fingerprint(direct), fingerprint(wired));
-  const auto& server = direct.driver->server();
-  const auto back = decode(std::make_shared<const Bytes>(encode(server)), "server");
-  ASSERT_TRUE(back.ok());
-  EXPECT_EQ(fingerprint(back->tensors), fingerprint(server));
 }
 
 TEST_P(Conformance, InputsStayAsTheyAre) {
   auto toy = make_toy(options());
   toy.play(1, 2);
-  const auto server = toy.driver->server();
-  const auto client = toy.method->init_client(*toy.setup, 1);
-  const auto down = toy.method->broadcast(server, 1);
-  const auto down_eval = toy.method->broadcast_eval(server, 1);
-  const auto before =
-      fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval);
-  const Local local{*toy.model, toy.federation.clients[1], 3, 42};
+  const auto server = toy.typed(toy.server());
+  const auto client = toy.state(1);
+  const auto down = toy.download(toy.server(), 1, Why::kTrain, {}, 3);
+  const auto down_eval = toy.download(toy.server(), 1, Why::kEvaluate, {}, 3);
+  const auto all = [&] {
+    return fingerprint(server->tensors()) + fingerprint(client) + fingerprint(down) +
+           fingerprint(down_eval);
+  };
+  const auto before = all();
+  const auto local = toy.local(1, 3);
   const auto step = toy.method->local_update(client, down, local);
   const auto up_before = fingerprint(step.upload);
   for (const View view : {View::kPre, View::kPost})
-    toy.method->personalize(client, down_eval, local, view)
-        .predict(toy.federation.clients[1].range(Part::kTest, 0, 2).x);
+    toy.personal(client, down_eval, local, view).predict(local.data.range(Part::kTest, 0, 2).x);
+  const std::vector<Ask<TensorDict>> asks{{0, Why::kTrain}, {1, Why::kTrain}};
+  toy.method->broadcast(*server, asks, toy.setup(3), [](const auto&, const auto&) {});
+  toy.method->global(*server, toy.setup(3));
+  toy.method->exhibits(*server, {{0, 1, 2, 3}, {}}, toy.setup(3));
+  EXPECT_EQ(before, all());
   // aggregate owns the state it is given; the uploads are not its own.
-  TensorDict copy;
-  for (const auto& [name, tensor] : server) copy.emplace(name, tensor.clone());
-  toy.method->aggregate(std::move(copy), {{1, 3, step.upload}});
-  EXPECT_EQ(before,
-            fingerprint(server) + fingerprint(client) + fingerprint(down) + fingerprint(down_eval));
+  toy.aggregate(toy.server(), {{1, step.upload}}, 3);
   EXPECT_EQ(up_before, fingerprint(step.upload));
 }
 
-TEST_P(Conformance, ArrivalOrderDoesNotMatter) {
-  auto toy = make_toy(options());
-  std::vector<Received<TensorDict>> uploads;
-  for (ClientId id = 0; id < 3; ++id) {
-    const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 1,
-                      42U + static_cast<uint64_t>(id)};
-    const auto step =
-        toy.method->local_update(toy.method->init_client(*toy.setup, id),
-                                 toy.method->broadcast(toy.driver->server(), id), local);
-    uploads.push_back({id, 1, step.upload});
+TEST_P(Conformance, OrderOfRepliesDoesNotMatter) {
+  auto in_order = make_toy(options()), shuffled = make_toy(options());
+  ShufflingEngine engine(shuffled.simulation->engine(), 99);
+  Driver driver(*shuffled.session, options().federation, engine, &shuffled.federation.commons);
+  ASSERT_TRUE(driver.begin().ok());
+  for (int64_t round = 1; round <= 3; ++round) {
+    const auto a = in_order.play(round, round).at(0);
+    const auto b = driver.play(round);
+    ASSERT_TRUE(b.ok()) << message(b.status());
+    EXPECT_EQ(a.loss, b->loss);
   }
-  const auto clone = [&] {
-    TensorDict out;
-    for (const auto& [name, tensor] : toy.driver->server()) out.emplace(name, tensor.clone());
-    return out;
-  };
-  const auto forward = fingerprint(toy.method->aggregate(clone(), uploads));
-  std::swap(uploads[0], uploads[2]);
-  std::swap(uploads[0], uploads[1]);
-  EXPECT_EQ(forward, fingerprint(toy.method->aggregate(clone(), uploads)));
+  EXPECT_EQ(fingerprint(in_order.server()), fingerprint(driver.server()));
+  const auto b = driver.evaluate(3);
+  ASSERT_TRUE(b.ok()) << message(b.status());
+  EXPECT_EQ(measured(in_order.evaluate(3)), measured(*b));
 }
 
-TEST_P(Conformance, NoUploadsLeaveTheStateAlone) {
-  auto toy = make_toy(options());
+TEST_P(Conformance, ARoundThatDoesNotCountChangesNothing) {
+  auto opts = options();
+  opts.federation.participation = 1;
+  auto toy = make_toy(opts);
   toy.play(1, 1);
-  const auto before = fingerprint(toy.driver->server());
-  EXPECT_EQ(before, fingerprint(toy.method->aggregate(toy.driver->server(), {})));
+  const auto before = fingerprint(toy);
+  // Everybody has to answer, and one reply is lost.
+  auto strict = opts.federation;
+  strict.min_replies = toy.info.pooled ? 1 : 4;
+  MeddlingEngine engine(toy.simulation->engine());
+  engine.on_reply = [&](Reply& reply) {
+    if (reply.kind == TaskKind::kTrain && reply.client == (toy.info.pooled ? -1 : 2))
+      reply.status = fail(Error::kBusy, "lost");
+  };
+  Driver driver(*toy.session, strict, engine, &toy.federation.commons);
+  ASSERT_TRUE(driver.restore(toy.server()).ok());
+  const auto report = driver.play(2);
+  ASSERT_TRUE(report.ok()) << message(report.status());
+  if (toy.info.pooled) return;  // a single client cannot be too few
+  EXPECT_FALSE(report->counted);
+  EXPECT_EQ(fingerprint(driver.server()), fingerprint(toy.server()));
+  EXPECT_EQ(before, fingerprint(toy)) << "a client kept a state that the server did not accept";
+}
+
+/// What a lying or broken client may send instead of its upload.
+struct Lie {
+  const char* name;
+  std::function<void(Reply&)> tell;
+};
+const std::vector<Lie>& lies() {
+  const auto first = [](TensorDict& up) -> Tensor& {
+    for (auto& [name, tensor] : up)
+      if (tensor.numel() > 1) return tensor;
+    throw std::logic_error("an upload without tensors");
+  };
+  static const std::vector<Lie> out{
+      {"an unknown name", [](Reply& r) { r.up.emplace("zz", at::zeros({1})); }},
+      {"a missing one", [](Reply& r) { r.up.erase(r.up.begin()); }},
+      {"a longer vector",
+       [first](Reply& r) { first(r.up) = at::zeros({first(r.up).numel() + 1}, at::kFloat); }},
+      {"another dtype", [first](Reply& r) { first(r.up) = first(r.up).to(at::kHalf); }},
+      {"not a number", [first](Reply& r) { first(r.up) = at::full_like(first(r.up), NAN); }},
+      {"a negative weight",
+       [](Reply& r) {
+         bool weighs = false;
+         for (auto& [name, tensor] : r.up) {
+           if (!name.ends_with("weight") && !name.ends_with("samples")) continue;
+           tensor = at::scalar_tensor(-1.0, at::kDouble);
+           weighs = true;
+         }
+         if (!weighs) r.up.clear();  // an upload that is not weighed
+       }},
+      {"nothing", [](Reply& r) { r.up.clear(); }},
+      {"an error", [](Reply& r) { r.status = fail(Error::kInternal, "broke"); }},
+  };
+  return out;
+}
+
+TEST_P(Conformance, ABadUploadCostsThatUpload) {
+  auto opts = options();
+  opts.federation.participation = 1;
+  constexpr ClientId kLiar = 2;
+  std::string without;  // what a lost reply leaves
+  for (auto lie = lies().rbegin(); lie != lies().rend(); ++lie) {
+    auto toy = make_toy(opts);
+    if (toy.info.pooled || GetParam() == "local") return;  // one client, or uploads of nothing
+    toy.play(1, 1);
+    const auto liar_before = fingerprint(toy.state(kLiar));
+    MeddlingEngine engine(toy.simulation->engine());
+    engine.on_reply = [&](Reply& reply) {
+      if (reply.kind == TaskKind::kTrain && reply.client == kLiar) lie->tell(reply);
+    };
+    Driver driver(*toy.session, opts.federation, engine, &toy.federation.commons);
+    ASSERT_TRUE(driver.restore(toy.server()).ok());
+    const auto report = driver.play(2);
+    ASSERT_TRUE(report.ok()) << lie->name << ": " << message(report.status());
+    EXPECT_TRUE(report->counted) << lie->name;
+    ASSERT_EQ(report->problems.size(), 1U) << lie->name;
+    EXPECT_EQ(report->problems[0].client, kLiar);
+    EXPECT_FALSE(report->problems[0].reason.empty()) << lie->name;
+    EXPECT_EQ(fingerprint(toy.state(kLiar)), liar_before) << lie->name << ": not rolled back";
+    const auto after = fingerprint(driver.server());
+    if (without.empty()) without = after;
+    EXPECT_EQ(after, without) << lie->name << " had a part in the result";
+  }
+}
+
+TEST_P(Conformance, ForgedStatesAreRefused) {
+  auto toy = make_toy(options());
+  toy.play(1, 3);
+  const auto forged = [](const TensorDict& state, const std::string& name, Tensor value) {
+    auto out = state;
+    out[name] = std::move(value);
+    return out;
+  };
+  const auto server = toy.server();
+  EXPECT_NO_THROW(toy.typed(server));
+  for (const auto& [name, tensor] : server) {
+    const auto odd = tensor.dim() == 0 ? at::zeros({3}) : at::zeros({2, 3, 5}, tensor.options());
+    EXPECT_THROW(toy.typed(forged(server, name, odd)), std::exception) << name;
+    EXPECT_THROW(toy.typed(forged(server, name, at::zeros({1}, at::kShort))), std::exception)
+        << name;
+  }
+  EXPECT_THROW(toy.typed(forged(server, "zz", at::zeros({1}))), std::exception);
+  for (const ClientId id : toy.store->ids()) {
+    const auto state = toy.state(id);
+    const auto local = toy.local(id, 0);
+    EXPECT_NO_THROW(toy.method->check_client(state, local));
+    for (const auto& [name, tensor] : state) {
+      const auto odd = tensor.dim() == 0 ? at::zeros({3}) : at::zeros({2, 3, 5}, tensor.options());
+      EXPECT_THROW(toy.method->check_client(forged(state, name, odd), local), std::exception)
+          << name;
+    }
+    EXPECT_THROW(toy.method->check_client(forged(state, "zz", at::zeros({1})), local),
+                 std::exception);
+  }
 }
 
 TEST_P(Conformance, NewcomersAreServedInBothViews) {
   auto toy = make_toy(options(), 4, 2);
   toy.play(1, 3);
-  const auto before = fingerprint(toy.driver->server());
+  const auto before = fingerprint(toy);
   const auto report = toy.evaluate(3);
   ASSERT_EQ(report.clients.size(), 4U);
   ASSERT_EQ(report.newcomers.size(), 2U);
@@ -107,45 +227,56 @@ TEST_P(Conformance, NewcomersAreServedInBothViews) {
     EXPECT_TRUE(std::isfinite(newcomer.pre_test.loss));
     EXPECT_TRUE(std::isfinite(newcomer.post_test.loss));
   }
-  EXPECT_EQ(before, fingerprint(toy.driver->server())) << "onboarding changed the federation";
+  EXPECT_EQ(before, fingerprint(toy)) << "onboarding changed the federation or left a state";
+  // Whoever joins later is met as a stranger.
+  EXPECT_EQ(measured(report), measured(toy.evaluate(3)));
 }
 
+// Also: a step that an evaluation kept for the next round is the step of that round.
 TEST_P(Conformance, EvaluationLeavesNoTrace) {
   auto watched = make_toy(options()), plain = make_toy(options());
   watched.evaluate(0);
   plain.play(1, 1), watched.play(1, 1);
   watched.evaluate(1);
   plain.play(2, 3), watched.play(2, 3);
-  // Evaluating makes the initial state of clients that have not worked yet; make the same here.
-  plain.evaluate(3);
   EXPECT_EQ(fingerprint(plain), fingerprint(watched));
 }
 
 TEST_P(Conformance, OneThreadEqualsFour) {
   auto one = make_toy(options(1)), four = make_toy(options(4));
-  one.play(1, 3), four.play(1, 3);
-  EXPECT_EQ(fingerprint(one), fingerprint(four));
-  const auto a = one.evaluate(3), b = four.evaluate(3);
-  for (size_t i = 0; i < a.clients.size(); ++i) {
-    EXPECT_EQ(a.clients[i].post_test.loss, b.clients[i].post_test.loss);
-    EXPECT_EQ(a.clients[i].pre_val.loss, b.clients[i].pre_val.loss);
+  for (int64_t round = 1; round <= 3; ++round) {
+    one.play(round, round), four.play(round, round);
+    EXPECT_EQ(measured(one.evaluate(round)), measured(four.evaluate(round)));
   }
+  EXPECT_EQ(fingerprint(one), fingerprint(four));
 }
 
 TEST_P(Conformance, ResumedEqualsUninterrupted) {
   auto whole = make_toy(options());
   whole.play(1, 5);
-  auto first = make_toy(options());
-  first.play(1, 3);
   const auto dir = std::filesystem::temp_directory_path() /
                    fmt::format("tessera-conf-{}-{}", GetParam(), getpid());
-  ASSERT_TRUE(save_checkpoint(dir, {3, "x", first.driver->server(), first.engine->states()}).ok());
-  auto loaded = load_checkpoint(dir);
   std::filesystem::remove_all(dir);
+  {
+    auto first = make_toy(options());
+    auto file = CheckpointFile::create(dir);
+    ASSERT_TRUE(file.ok()) << message(file.status());
+    for (int64_t round = 1; round <= 3; ++round) {  // each writes what changed
+      first.play(round, round);
+      CheckpointChanges changes{first.driver->server(Entries::kChanged), {}};
+      for (const ClientId id : first.store->changed())
+        changes.clients.emplace_back(id, first.store->get(id));
+      ASSERT_TRUE(file->save({round, "x", "", ""}, changes).ok());
+      first.driver->saved(), first.store->saved();
+    }
+  }
+  auto loaded = CheckpointFile::open(dir);
   ASSERT_TRUE(loaded.ok()) << message(loaded.status());
+  std::filesystem::remove_all(dir);
   auto second = make_toy(options());
-  second.driver->restore(loaded->server);
-  for (auto& [id, state] : loaded->clients) second.engine->restore(id, state);
+  ASSERT_TRUE(second.driver->restore(loaded->second.server).ok());
+  for (auto& [id, state] : loaded->second.clients)
+    ASSERT_TRUE(second.simulation->host().restore(id, state).ok());
   second.play(4, 5);
   EXPECT_EQ(fingerprint(whole), fingerprint(second));
 }
@@ -177,7 +308,7 @@ TEST_P(Conformance, LossFalls) {
   EXPECT_LT(after, 0.8 * before);
 }
 
-// methods.md §8, in bytes of float32: what a client and round cost.
+// docs/methods.md §8, in bytes of float32: what a client and round cost.
 TEST_P(Conformance, TrafficIsAsSpecified) {
   auto opts = options();
   opts.federation.participation = 1;
@@ -232,11 +363,11 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"heurpfedla", {d, d}},  // less what is kept, see below
       {"pfedgp", {d - head, d - head}},
   };
-  ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of methods.md §8 here";
+  ASSERT_TRUE(expected.contains(GetParam())) << "add the method's row of docs/methods.md §8 here";
   // heurpfedla names the blocks that a client has to keep.
   int64_t kept = 0;
   for (ClientId id = 0; id < 4 && GetParam() == "heurpfedla"; ++id) {
-    const auto block = toy.method->broadcast(toy.driver->server(), id).at("kept.0").item<int64_t>();
+    const auto block = toy.download(toy.server(), id).at("kept.0").item<int64_t>();
     kept += layout.blocks().at(static_cast<size_t>(block)).size;
   }
   const auto report = toy.play(1, 1).at(0);
@@ -245,29 +376,6 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
   EXPECT_EQ(report.bytes_up, 4 * 4 * up);
   if (down > 0) {
     EXPECT_GT(report.wire_down, report.bytes_down);
-  }
-}
-
-TEST_P(Conformance, DroppedClientsKeepTheirState) {
-  auto opts = options();
-  opts.federation.participation = 1;
-  opts.federation.drop_rate = 0.5;
-  auto toy = make_toy(opts);
-  toy.evaluate(0);
-  const auto before = toy.engine->states();
-  const auto report = toy.play(1, 1).at(0);
-  const auto after = toy.engine->states();
-  int64_t lost = 0;
-  for (ClientId id = 0; id < 4; ++id) {
-    if (!is_dropped(opts.seed, 1, id, 0.5)) continue;
-    ++lost;
-    const auto at = static_cast<size_t>(id);
-    if (toy.info.pooled) continue;
-    EXPECT_EQ(fingerprint(before[at].second), fingerprint(after[at].second));
-  }
-  ASSERT_GT(lost, 0);
-  if (!toy.info.pooled) {
-    EXPECT_EQ(report.dropped, lost);
   }
 }
 

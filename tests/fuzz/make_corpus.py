@@ -182,5 +182,45 @@ def make_unpack():
     cuts("unpack/bad-xz", squeezed, 6, 12, 100, len(squeezed) - 1)
 
 
-for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack):
+def make_archive():
+    def packed(data):
+        return gzip.compress(data, mtime=0)
+
+    def tar(*members):
+        return tape(members, tarfile.USTAR_FORMAT)
+
+    one = archive([("d/a.bin", bytes(range(200)))])
+    two = archive([("1.zip", one), ("readme", b"hello")], zipfile.ZIP_DEFLATED)
+    put("archive/ok-plain", b"neither packed nor an archive")
+    put("archive/ok-zip-in-zip", two)
+    put("archive/ok-tar-gz", packed(tar(("d/a.bin", b"hello"), ("../b.bin.gz", packed(b"you")))))
+    put("archive/ok-tar-in-tar", tar(("a.tar.gz", packed(tar(("a.bin", b"hello"))))))
+    put("archive/ok-zip-in-tar", tar(("1.zip", one)))
+    put("archive/bad-three-zips", archive([("2.zip", two)]))
+    put("archive/bad-three-tars", tar(("2.tar", tar(("1.tar", tar(("a.bin", b"hello")))))))
+    # 100 kB each, and the corpus test allows 256 KiB: only all of them together are too much.
+    zeros = packed(bytes(100000))
+    put("archive/bad-shared", packed(tar(("a.gz", zeros), ("b.gz", zeros), ("c.gz", zeros))))
+    nested = archive([("x", bytes(100000))], zipfile.ZIP_DEFLATED)
+    put("archive/bad-shared-zips", archive([(name, nested) for name in "abc"]))
+    cuts("archive/bad-zip", two, 100, len(two) - 1)
+
+
+def make_json():
+    put("json/ok-object", b'{"method": "FedAvg", "seeds": 3, "p_value": null, "x": [1e-3, true]}')
+    put("json/ok-names", '["a", "\u00fc", "\U0001f600", ""]'.encode())
+    put("json/ok-escapes", b'"\\u00fc\\ud83d\\ude00\\n\\\\"')
+    put("json/ok-64-deep", b"[" * 64 + b"1" + b"]" * 64)
+    put("json/bad-65-deep", b"[" * 65 + b"1" + b"]" * 65)
+    put("json/bad-deep-objects", b'{"a":' * 5000 + b"1" + b"}" * 5000)
+    put("json/bad-empty", b"")
+    put("json/bad-rest", b"[1] 2")
+    put("json/bad-nul", b"[1]\0")
+    put("json/bad-utf-8", b'["\xff"]')
+    put("json/bad-surrogate", b'["\\ud800"]')
+    cuts("json/bad", b'{"a": [1, "b"]}', 1, 6, 12, 14)
+
+
+for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
+             make_archive, make_json):
     make()

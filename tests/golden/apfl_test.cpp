@@ -1,5 +1,5 @@
-// APFL against the equations of methods.md §4.4 worked out in float64, and against what a widely
-// used public variant does instead.
+// APFL against the equations of docs/methods.md §4.4 worked out in float64, and against what a
+// widely used public variant does instead.
 
 #include <gtest/gtest.h>
 
@@ -45,8 +45,6 @@ ToyOptions options(std::vector<std::pair<std::string, double>> numbers, int64_t 
   return out;
 }
 
-TensorDict state(const Toy& toy, size_t id) { return toy.engine->states().at(id).second; }
-
 // Two clients, three rounds of three steps.
 Walk reference(Variant variant, double eta_a, double reg) {
   Walk a{kFirst, kFirst, 0.7}, b = a;
@@ -63,9 +61,9 @@ TEST(Apfl, FollowsTheEquations) {
                              options({{"alpha0", 0.7}, {"eta_a", 0.2}, {"reg", reg}}, 3));
     toy.play(1, 3);
     const auto right = reference(Variant::kRight, 0.2, reg);
-    expect_close(toy.driver->server().at("g.w"), right.w);
-    expect_close(state(toy, 0).at("v.w"), right.v);
-    EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), right.a, 1e-6);
+    expect_close(toy.server().at("g.w"), right.w);
+    expect_close(toy.state(0).at("v.w"), right.v);
+    EXPECT_NEAR(toy.state(0).at("alpha").item<double>(), right.a, 1e-6);
     EXPECT_GT(right.a, 0);
     EXPECT_LT(right.a, 1);
   }
@@ -76,8 +74,8 @@ TEST(Apfl, ShareIsSteppedDownItsOwnSlope) {
   const auto loss = [](const Walk& at, double a) {
     double sum = 0;
     for (size_t j = 0; j < 2; ++j) {
-      const double apart = a * at.v[j] + (1 - a) * at.w[j] - kA[j];
-      sum += 0.5 * kCurvature[j] * apart * apart;
+      const double gap = a * at.v[j] + (1 - a) * at.w[j] - kA[j];
+      sum += 0.5 * kCurvature[j] * gap * gap;
     }
     return sum;
   };
@@ -88,7 +86,7 @@ TEST(Apfl, ShareIsSteppedDownItsOwnSlope) {
   for (size_t j = 0; j < 2; ++j) at.w[j] -= kLr * s[j];
   const double slope = (loss(at, 0.7 + 1e-5) - loss(at, 0.7 - 1e-5)) / 2e-5;
   EXPECT_GT(std::abs(slope), 1e-2);
-  EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), 0.7 - 0.2 * slope, 1e-6);
+  EXPECT_NEAR(toy.state(0).at("alpha").item<double>(), 0.7 - 0.2 * slope, 1e-6);
 }
 
 // The tests above can tell: the slope at v, v overwritten by the mixture, a stepped on every batch.
@@ -103,7 +101,7 @@ TEST(Apfl, PublicVariantsEndElsewhere) {
 TEST(Apfl, ShareFollowsTheLearningRateUnlessItHasItsOwn) {
   auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"alpha0", 0.7}}, 3));
   toy.play(1, 3);
-  EXPECT_NEAR(state(toy, 0).at("alpha").item<double>(), reference(Variant::kRight, kLr, 0).a, 1e-6);
+  EXPECT_NEAR(toy.state(0).at("alpha").item<double>(), reference(Variant::kRight, kLr, 0).a, 1e-6);
 }
 
 TEST(Apfl, ShareStaysAShare) {
@@ -111,8 +109,8 @@ TEST(Apfl, ShareStaysAShare) {
     auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"eta_a", eta_a}}, 3));
     for (int64_t round = 1; round <= 4; ++round) {
       toy.play(round, round);
-      for (size_t i = 0; i < 2; ++i) {
-        const double a = state(toy, i).at("alpha").item<double>();
+      for (ClientId i = 0; i < 2; ++i) {
+        const double a = toy.state(i).at("alpha").item<double>();
         EXPECT_TRUE(a == 0 || a == 1) << a;
       }
     }
@@ -122,7 +120,7 @@ TEST(Apfl, ShareStaysAShare) {
 TEST(Apfl, SharedModelIsFedAvg) {
   auto apfl = make_toy(noisy("apfl")), avg = make_toy(noisy("fedavg"));
   apfl.play(1, 3), avg.play(1, 3);
-  EXPECT_TRUE(apfl.driver->server().at("g.w").equal(avg.driver->server().at("g.w")));
+  EXPECT_TRUE(apfl.server().at("g.w").equal(avg.server().at("g.w")));
 }
 
 // The mixture is then v itself, so v is trained on its own slope.
@@ -133,9 +131,9 @@ TEST(Apfl, ShareOfOneIsLocalTraining) {
   whole_options.numbers = {{"alpha0", 1}, {"eta_a", 1e-30}};
   auto alone = make_toy(alone_options), whole = make_toy(whole_options);
   alone.play(1, 4), whole.play(1, 4);
-  for (size_t i = 0; i < 4; ++i) {
-    ASSERT_EQ(state(whole, i).at("alpha").item<double>(), 1);
-    EXPECT_TRUE(state(whole, i).at("v.w").equal(alone.engine->states().at(i).second.at("w.w")));
+  for (ClientId i = 0; i < 4; ++i) {
+    ASSERT_EQ(whole.state(i).at("alpha").item<double>(), 1);
+    EXPECT_TRUE(whole.state(i).at("v.w").equal(alone.state(i).at("w.w")));
   }
 }
 
@@ -157,7 +155,7 @@ TEST(Apfl, ViewsAreTheMixtureBeforeAndAfterTheComingRound) {
 TEST(Apfl, NewcomersStartFromTheSharedModel) {
   auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3), {{kB}});
   toy.play(1, 4);
-  const auto g = pair_of(toy.driver->server().at("g.w"));
+  const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 4);
   expect_close(views.pre[1].w, g);
   const auto at = walked({g, g, 0.7}, kB, 3, 0.2, 0, Variant::kRight);
@@ -181,8 +179,7 @@ TEST(Apfl, ShowsEveryShare) {
   ASSERT_EQ(report.exhibits[0].value.sizes(), (std::vector<int64_t>{2, 1}));
   toy.play(1, 1);
   for (int64_t i = 0; i < 2; ++i)
-    EXPECT_EQ(report.exhibits[0].value[i].item<double>(),
-              state(toy, static_cast<size_t>(i)).at("alpha").item<double>());
+    EXPECT_EQ(report.exhibits[0].value[i].item<double>(), toy.state(i).at("alpha").item<double>());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ditto against closed forms, its limits (methods.md §10.3) and what public code gets wrong.
+// Ditto against closed forms, its limits (docs/methods.md §10.3) and what public code gets wrong.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ ToyOptions options(double lambda, int64_t epochs, int64_t personal_epochs) {
   return out;
 }
 
-Tensor own(const Toy& toy, size_t id) { return toy.engine->states().at(id).second.at("v.w"); }
+Tensor own(const Toy& toy, ClientId id) { return toy.state(id).at("v.w"); }
 
 // A pull to the client's trained copy of g would end elsewhere: that copy has left g by then.
 TEST(Ditto, OwnModelSettlesBetweenDataAndTheReceivedModel) {
@@ -30,7 +30,7 @@ TEST(Ditto, OwnModelSettlesBetweenDataAndTheReceivedModel) {
     toy.play(round, round);
     expect_close(own(toy, 0), proximal_point(kA, g, 0.5));
     expect_close(own(toy, 1), proximal_point(kB, g, 0.5));
-    g = pair_of(toy.driver->server().at("g.w"));
+    g = pair_of(toy.server().at("g.w"));
   }
   EXPECT_GT(std::abs(g[0] - kFirst[0]), 0.1);
 }
@@ -51,7 +51,7 @@ TEST(Ditto, OneStepByHand) {
 TEST(Ditto, SharedModelIsFedAvg) {
   auto ditto = make_toy(noisy("ditto")), avg = make_toy(noisy("fedavg"));
   ditto.play(1, 3), avg.play(1, 3);
-  EXPECT_TRUE(ditto.driver->server().at("g.w").equal(avg.driver->server().at("g.w")));
+  EXPECT_TRUE(ditto.server().at("g.w").equal(avg.server().at("g.w")));
   const auto report = ditto.evaluate(3), reference = avg.evaluate(3);
   for (size_t i = 0; i < report.clients.size(); ++i) {
     ASSERT_TRUE(report.clients[i].global_test.has_value());
@@ -68,8 +68,8 @@ TEST(Ditto, WithoutPullOwnModelsAreLocalTraining) {
   auto alone = make_toy(alone_options), free = make_toy(free_options);
   auto pulled = make_toy(noisy("ditto"));
   alone.play(1, 4), free.play(1, 4), pulled.play(1, 4);
-  for (size_t i = 0; i < 4; ++i) {
-    const auto w = alone.engine->states().at(i).second.at("w.w");
+  for (ClientId i = 0; i < 4; ++i) {
+    const auto w = alone.state(i).at("w.w");
     EXPECT_TRUE(own(free, i).equal(w));
     EXPECT_GT((own(pulled, i) - w).norm().item<double>(), 1e-2);
   }
@@ -88,7 +88,7 @@ TEST(Ditto, ViewsAreTheModelBeforeAndAfterTheComingRound) {
 TEST(Ditto, NewcomersTrainFiveRoundsFromTheSharedModel) {
   auto toy = quadratic_toy({{kA}}, options(0.5, 1, 2), {{kB}});
   toy.play(1, 4);
-  const auto g = pair_of(toy.driver->server().at("g.w"));
+  const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 4);
   expect_close(views.pre[1].w, g);
   const auto end = proximal_point(kB, g, 0.5);
@@ -116,7 +116,7 @@ TEST(Ditto, RefusesAPullThatSwings) {
     settings.train.lr = 0.1;
     settings.train.optimizer = optimizer;
     const auto toy = quadratic_toy({{kA}}, settings);
-    return message(toy.method->check(*toy.setup));
+    return message(toy.method->check(toy.setup()));
   };
   EXPECT_EQ(sentence(19.9, 0, "sgd"), "");
   EXPECT_EQ(sentence(40, 0, "sgd"),

@@ -1,5 +1,5 @@
 // FedACS on models of two numbers, whose cosines are those of angles; one test per resolution of
-// methods.md §5.2 that bites, and the limits of §10.
+// docs/methods.md §5.2 that bites, and the limits of §10.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/key.hpp"
 #include "support/toy.hpp"
 
 namespace tessera::test {
@@ -27,14 +28,14 @@ Tensor blend(const std::vector<std::pair<double, Weights>>& parts) {
   return sum / total;
 }
 
-/// A server of FedACS that is told its uploads.
+/// A server of FedACS that gets its uploads from the test.
 struct Desk {
   Toy toy;
   TensorDict server;
 
   Desk(int64_t clients, ToyOptions options)
       : toy(data(clients), std::make_shared<NapkinModel>(), named(options)),
-        server(toy.driver->server()) {}
+        server(toy.server()) {}
   static ToyOptions named(ToyOptions options) {
     options.method = "fedacs";
     return options;
@@ -48,18 +49,16 @@ struct Desk {
   }
   void upload(const std::vector<std::pair<ClientId, Weights>>& models) {
     std::vector<Received<TensorDict>> uploads;
-    for (const auto& [id, w] : models) uploads.push_back({id, 1, pack(w)});
-    server = toy.method->aggregate(std::move(server), uploads);
-  }
-  TensorDict convened(const std::vector<ClientId>& ids) const {
-    return toy.method->convene(server, ids);
+    for (const auto& [id, w] : models) uploads.push_back({id, pack(w)});
+    server = toy.aggregate(server, uploads);
   }
   Tensor u(ClientId id, const std::vector<ClientId>& ids = {0, 1, 2}) const {
-    return toy.method->broadcast(convened(ids), id).at("w");
+    return toy.download(server, id, Why::kTrain, ids).at("w");
   }
-  /// By name; everybody convened.
-  Tensor exhibit(const std::string& name, const std::vector<ClientId>& ids = {0, 1, 2}) const {
-    for (const auto& one : toy.method->exhibits(convened(ids), {}))
+  /// By name; these clients evaluated.
+  Tensor exhibit(const std::string& name, const std::vector<ClientId>& ids = {0, 1, 2},
+                 int64_t round = 1) const {
+    for (const auto& one : toy.exhibits(server, {ids, {}}, round))
       if (one.name == name) return one.value;
     ADD_FAILURE() << "no exhibit " << name;
     return {};
@@ -141,12 +140,12 @@ TEST(FedAcs, WithoutThresholdEverybodyCollaborates) {
 // Resolutions 1 and 6: round 1 has no server step, and one start for all.
 TEST(FedAcs, EverybodyStartsFromTheSameModel) {
   const Desk desk(3, {});
-  const auto w0 = desk.toy.model->init(desk.toy.setup->key).w;
+  const auto w0 = desk.toy.model->init(desk.toy.setup().key).w;
   for (ClientId id = 0; id < 3; ++id) {
     EXPECT_TRUE(desk.u(id).equal(w0));
-    EXPECT_TRUE(desk.toy.method->init_client(*desk.toy.setup, id).at("w.w").equal(w0));
+    EXPECT_TRUE(desk.toy.fresh(id).empty()) << "what a client has is what it is sent";
   }
-  EXPECT_TRUE(desk.toy.method->exhibits(desk.convened({0, 1, 2}), {}).empty());
+  EXPECT_TRUE(desk.toy.exhibits(desk.server, {{0, 1, 2}, {}}).empty());
 }
 
 // After s full-batch steps of a client with x = 1, y = 0: each adds lr (1 − p0) (1, −1).
@@ -167,7 +166,7 @@ TEST(FedAcs, TrainsForEpochsOrSteps) {
     options.train.lr = 0.3;
     Desk desk(1, options);
     desk.toy.play(1, 1);
-    return desk.toy.driver->server().at("latest.0.w");
+    return desk.toy.server().at("latest@0.w");
   };
   EXPECT_CLOSE(uploaded(0), walked(0.3, 2));
   EXPECT_CLOSE(uploaded(1), walked(0.3, 1));
@@ -214,18 +213,28 @@ TEST(FedAcs, GroupsLargerThanARoundAreRefused) {
   ToyOptions options{.method = "fedacs", .numbers = {{"min_group", 3}}};
   options.federation.participation = 0.5;
   const Desk desk(4, options);
-  const auto status = desk.toy.method->check(*desk.toy.setup);
+  const auto status = desk.toy.method->check(desk.toy.setup());
   EXPECT_EQ(error_of(status), Error::kInvalid);
   EXPECT_NE(message(status).find("min_group is 3, but only 2 of 4"), std::string::npos)
       << message(status);
 }
 
+// By the round that comes next, however many rounds before it failed.
 TEST(FedAcs, DynamicPFallsInTheFirstTenth) {
   Desk desk(3, {.numbers = {{"p", 0.5}, {"dynamic", 1}}, .rounds = 40});
+  desk.upload({{0, kA}, {1, kB}, {2, kC}});
+  int64_t round = 2;
   for (const double p : {0.99 - 0.49 / 4, 0.99 - 0.49 / 2, 0.99 - 0.49 * 3 / 4, 0.5, 0.5}) {
-    desk.upload({{0, kA}, {1, kB}, {2, kC}});
-    EXPECT_NEAR(desk.exhibit("threshold")[2].item<double>(), p, 1e-12);
+    EXPECT_NEAR(desk.exhibit("threshold", {0, 1, 2}, round)[2].item<double>(), p, 1e-12);
+    ++round;
   }
+  EXPECT_EQ(desk.exhibit("threshold", {0, 1, 2}, 1)[2].item<double>(), 0.99);
+  // The downloads follow it too: client 2 mixes at p = 0.5, not yet in round 2.
+  const auto sent = [&](int64_t at) {
+    return desk.toy.download(desk.server, 2, Why::kTrain, {0, 1, 2}, at).at("w");
+  };
+  EXPECT_TRUE(sent(2).equal(kC.w));
+  EXPECT_CLOSE(sent(5), blend({{cosine(60), kB}, {1, kC}}));
 }
 
 // Similarities only among those who take part, by models that may be many rounds old.
@@ -249,8 +258,8 @@ TEST(FedAcs, WhoNeverUploadedStartsFromTheMeanOfAll) {
 
 TEST(FedAcs, UploadsAreKeptNotCopied) {
   const auto desk = three({});
-  EXPECT_EQ(desk.server.at("latest.1.w").data_ptr(), kB.w.data_ptr());
-  EXPECT_EQ(desk.convened({0, 1, 2}).at("latest.1.w").data_ptr(), kB.w.data_ptr());
+  EXPECT_EQ(desk.server.at("latest@1.w").data_ptr(), kB.w.data_ptr());
+  EXPECT_EQ(desk.u(1, {1}).data_ptr(), kB.w.data_ptr());
 }
 
 TEST(FedAcs, ExhibitsAreTheGroups) {
@@ -268,16 +277,18 @@ TEST(FedAcs, ExhibitsAreTheGroups) {
 
 TEST(FedAcs, NewcomersGetAMixtureOfAllModels) {
   const auto desk = three({{"p", 0.5}});  // threshold: cos 60
-  const auto& method = *desk.toy.method;
-  const auto server = desk.convened({0, 1, 2});
-  EXPECT_EQ(method.exchanges(), 1);
-  const auto stranger = method.greet(server);
-  EXPECT_CLOSE(method.broadcast_guest(server, stranger, 3).at("w"),
-               blend({{1, kA}, {1, kB}, {1, kC}}));
+  const auto& toy = desk.toy;
+  EXPECT_EQ(toy.method->exchanges(), 1);
+  const auto mean = blend({{1, kA}, {1, kB}, {1, kC}});
+  EXPECT_CLOSE(toy.download_guest(desk.server, std::nullopt, 3, {0, 1, 2}).at("w"), mean);
+  EXPECT_CLOSE(toy.download_guest(desk.server, std::nullopt, 3).at("w"), mean);
   const auto own = arrow(65, 3);
-  const auto known = method.learn(server, stranger, pack(own));
-  EXPECT_CLOSE(method.broadcast_guest(server, known, 3).at("w"),
+  const auto known = toy.learn(desk.server, std::nullopt, pack(own));
+  EXPECT_CLOSE(toy.download_guest(desk.server, known, 3, {0, 1, 2}).at("w"),
                blend({{cosine(45), kB}, {cosine(15), kC}, {1, own}}));
+  // The threshold is that of those who are evaluated with it; the models are everybody's.
+  EXPECT_CLOSE(toy.download_guest(desk.server, known, 3, {0, 1}).at("w"),
+               blend({{cosine(15), kC}, {1, own}}));
 }
 
 TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
@@ -286,23 +297,22 @@ TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
   options.train.lr = 0.3;
   const Desk desk(2, options);
   const auto down = pack(desk.toy.model->init(0));
-  const auto state = desk.toy.method->init_client(*desk.toy.setup, 2);
   const auto data = napkin_client({1.0F}, {0});
-  const auto step =
-      desk.toy.method->local_update(state, down, {*desk.toy.model, data, 1, 42, true});
+  auto local = desk.toy.local(2, data);
+  local.why = Why::kJoin;
+  const auto state = desk.toy.method->init_client(local);
+  const auto step = desk.toy.method->local_update(state, down, local);
   EXPECT_CLOSE(step.upload.at("w"), walked(0.3, 1));
-  const Local local{*desk.toy.model, data, 1, 42, true};
-  const auto post = desk.toy.method->personalize(state, down, local, View::kPost);
-  EXPECT_CLOSE(post.weights->w, walked(0.3, 4));
+  EXPECT_CLOSE(desk.toy.personal(state, down, local, View::kPost).weights->w, walked(0.3, 4));
   EXPECT_TRUE(
-      desk.toy.method->personalize(state, down, local, View::kPre).weights->w.equal(down.at("w")));
+      desk.toy.personal(state, down, local, View::kPre).weights->w.equal(down.at("w")));
 }
 
-// methods.md §0.2: running statistics follow the weights; variances stay at 1e-5 or more.
+// docs/methods.md §0.2: running statistics follow the weights; variances stay at 1e-5 or more.
 TEST(FedAcs, MixesRunningStatistics) {
   auto model = *make_model("lenet16-bn", {{3, 32, 32}, 10});
   const auto method = find_method("fedacs")->draft()->build({});
-  const tessera::Setup setup{*model, 2, 5, 1.0, 3};  // gtest has a Setup too
+  const tessera::Setup setup{*model, 2, 5, 1.0, 3, 0, 1};  // gtest has a Setup too
   const auto w0 = model->init(3);
   const auto filled = [&](double mean, double variance) {
     Weights out = w0.clone();
@@ -311,10 +321,15 @@ TEST(FedAcs, MixesRunningStatistics) {
     return out;
   };
   const auto mixed = [&](const Weights& a, const Weights& b, ClientId alone) {
-    auto server = method->aggregate(method->init_server(setup), {{0, 1, pack(a)}, {1, 1, pack(b)}});
-    const auto ids = alone < 0 ? std::vector<ClientId>{0, 1} : std::vector<ClientId>{alone};
-    return model->buffers().views(
-        method->broadcast(method->convene(server, ids), std::max<ClientId>(alone, 0)).at("b"));
+    const auto server =
+        method->aggregate(method->init_server(setup), {{0, pack(a)}, {1, pack(b)}}, setup);
+    std::vector<Ask<TensorDict>> asks{{std::max<ClientId>(alone, 0), Why::kTrain}};
+    if (alone < 0) asks.push_back({1, Why::kTrain});
+    TensorDict first;
+    method->broadcast(*server, asks, setup, [&](const auto& ask, TensorDict down) {
+      if (ask.client == asks[0].client) first = std::move(down);
+    });
+    return model->buffers().views(first.at("b"));
   };
   const auto plain_mix = mixed(filled(-4, 1), filled(-2, 3), -1);
   EXPECT_NEAR(plain_mix[0].mean().item<double>(), -3, 1e-6);
@@ -331,15 +346,15 @@ TEST(FedAcs, OneClientIsLocalTraining) {
   options.numbers = {{"patience", 0}};
   auto alone = make_toy(options, 1, 0);
   alone.play(1, 4);
-  const auto own = alone.engine->states().at(0).second.at("w.w");
+  const auto own = alone.state(0).at("w.w");
   for (const char* space : {"weights", "delta0", "centred"})
     for (const char* quantile : {"offdiag", "all"}) {
       options = noisy("fedacs");
       options.words = {{"space", space}, {"quantile", quantile}};
       auto acs = make_toy(options, 1, 0);
       acs.play(1, 4);
-      EXPECT_TRUE(acs.driver->server().at("latest.0.w").equal(own)) << space << quantile;
-      EXPECT_TRUE(acs.engine->states().at(0).second.at("w.w").equal(own));
+      EXPECT_TRUE(acs.server().at("latest@0.w").equal(own)) << space << quantile;
+      EXPECT_TRUE(acs.download(acs.server(), 0, Why::kEvaluate, {}, 5).at("w").equal(own));
     }
 }
 
@@ -347,17 +362,18 @@ TEST(FedAcs, OneClientIsLocalTraining) {
 TEST(FedAcs, PostViewIsTheNextUpload) {
   auto toy = make_toy(noisy("fedacs"), 4, 0);
   toy.play(1, 2);
-  std::vector<Weights> pre(4), post(4);
-  const auto keep = [&](ClientId id, View view, const Personal& personal) {
-    (view == View::kPre ? pre : post)[static_cast<size_t>(id)] = *personal.weights;
-    return ok();
-  };
-  ASSERT_TRUE(toy.driver->evaluate(2, keep).ok());
-  EXPECT_FALSE(pre[0].w.equal(toy.driver->server().at("latest.0.w")));
-  EXPECT_FALSE(pre[0].w.equal(pre[1].w));
+  std::vector<Tensor> pre, post;
+  for (ClientId id = 0; id < 4; ++id) {
+    const auto down = toy.download(toy.server(), id, Why::kEvaluate, {0, 1, 2, 3}, 3);
+    const auto local = toy.local(id, 3, derive(7, Purpose::kLocal, 3, id));
+    pre.push_back(toy.personal(toy.state(id), down, local, View::kPre).weights->w);
+    post.push_back(toy.personal(toy.state(id), down, local, View::kPost).weights->w);
+  }
+  EXPECT_FALSE(pre[0].equal(toy.server().at("latest@0.w")));
+  EXPECT_FALSE(pre[0].equal(pre[1]));
   toy.play(3, 3);
   for (size_t i = 0; i < 4; ++i)
-    EXPECT_TRUE(toy.driver->server().at(fmt::format("latest.{}.w", i)).equal(post[i].w));
+    EXPECT_TRUE(toy.server().at(fmt::format("latest@{}.w", i)).equal(post[i]));
 }
 
 TEST(FedAcs, EvaluationShowsWhoWorksTogether) {

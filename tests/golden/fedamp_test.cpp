@@ -1,4 +1,4 @@
-// FedAMP on models of two numbers: shares by hand, and what public code gets wrong (methods.md
+// FedAMP on models of two numbers: shares by hand, and what public code gets wrong (docs/methods.md
 // §5.1: shares that underflow, a proximal term that does nothing, negative shares).
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ Weights model_at(double x, double y) {
   return {at::tensor({static_cast<float>(x), static_cast<float>(y)}), at::empty({0})};
 }
 
-/// A server of FedAMP that is told its uploads.
+/// A server of FedAMP that gets its uploads from the test.
 struct Desk {
   Toy toy;
   TensorDict server;
@@ -27,20 +27,17 @@ struct Desk {
   Desk(int64_t clients, Numbers numbers, Words words)
       : toy(quadratic_toy(std::vector<std::vector<Pair>>(static_cast<size_t>(clients), {kA}),
                           {.method = "fedamp", .numbers = numbers, .words = words})),
-        server(toy.driver->server()) {}
+        server(toy.server()) {}
   void upload(const std::vector<std::pair<ClientId, Weights>>& models) {
     std::vector<Received<TensorDict>> uploads;
-    for (const auto& [id, w] : models) uploads.push_back({id, 1, pack(w)});
-    server = toy.method->aggregate(std::move(server), uploads);
-  }
-  TensorDict convened(const std::vector<ClientId>& ids = {0, 1, 2}) const {
-    return toy.method->convene(server, ids);
+    for (const auto& [id, w] : models) uploads.push_back({id, pack(w)});
+    server = toy.aggregate(server, uploads);
   }
   TensorDict down(ClientId id, const std::vector<ClientId>& ids = {0, 1, 2}) const {
-    return toy.method->broadcast(convened(ids), id);
+    return toy.download(server, id, Why::kTrain, ids);
   }
   Tensor shares(const std::vector<ClientId>& ids = {0, 1, 2}) const {
-    const auto exhibits = toy.method->exhibits(convened(ids), {});
+    const auto exhibits = toy.exhibits(server, {ids, {}});
     EXPECT_EQ(exhibits.size(), 1U);
     EXPECT_EQ(exhibits.at(0).name, "collaboration");
     return exhibits.at(0).value;
@@ -155,13 +152,13 @@ TEST(FedAmp, ThePullActsOnTheGradient) {
     for (int64_t round = 1; round <= 3; ++round) {
       toy.play(round, round);
       for (size_t i = 0; i < 3; ++i) {
-        const auto w = toy.driver->server().at(fmt::format("latest.{}.w", i));
+        const auto w = toy.server().at(fmt::format("latest@{}.w", i));
         expect_close(w, proximal_point(i == 1 ? kB : kA, u[i], 0.7));
-        EXPECT_TRUE(toy.engine->states().at(i).second.at("w.w").equal(w));
+        EXPECT_TRUE(toy.state(static_cast<ClientId>(i)).at("w.w").equal(w));
       }
-      const auto next = toy.method->convene(toy.driver->server(), std::vector<ClientId>{0, 1, 2});
       for (ClientId i = 0; i < 3; ++i)
-        u[static_cast<size_t>(i)] = pair_of(toy.method->broadcast(next, i).at("u.w"));
+        u[static_cast<size_t>(i)] =
+            pair_of(toy.download(toy.server(), i, Why::kTrain, {0, 1, 2}, round + 1).at("u.w"));
     }
   }
 }
@@ -170,7 +167,7 @@ TEST(FedAmp, StartsFromTheMixtureOrTheOwnModel) {
   for (const char* start : {"u", "w"}) {
     Desk desk(1, {{"prox", 0.7}}, {{"mode", "heur"}, {"start", start}});
     const auto data = quadratic_client({kA});
-    const Local local{*desk.toy.model, data, 1, 42};
+    const auto local = desk.toy.local(0, data);
     TensorDict down = desk.down(0, {0});
     down["u.w"] = model_at(3, -2).w;
     const TensorDict me{{"w.w", model_at(1, 1).w}, {"w.b", at::empty({0})}};
@@ -179,7 +176,7 @@ TEST(FedAmp, StartsFromTheMixtureOrTheOwnModel) {
     const auto s = slope_at(from, kA);  // lr 0.01
     expect_close(w, {from[0] - 0.01 * (s[0] + 0.7 * (from[0] - 3)),
                      from[1] - 0.01 * (s[1] + 0.7 * (from[1] + 2))});
-    const auto pre = desk.toy.method->personalize(me, down, local, View::kPre);
+    const auto pre = desk.toy.personal(me, down, local, View::kPre);
     expect_close(pre.weights->w, {1, 1});
   }
 }
@@ -197,7 +194,7 @@ TEST(FedAmp, AutomaticPullDoesNotGrowAsModelsMeet) {
 TEST(FedAmp, RefusesAPullThatSwings) {
   const auto sentence = [](const char* mode, Numbers numbers) {
     const Desk desk(3, std::move(numbers), {{"mode", mode}});  // lr 0.01
-    return message(desk.toy.method->check(*desk.toy.setup));
+    return message(desk.toy.method->check(desk.toy.setup()));
   };
   EXPECT_EQ(sentence("heur", {{"prox", 199}}), "");
   EXPECT_NE(sentence("heur", {{"prox", 300}}).find("train.lr times method.prox is 3"),
@@ -218,11 +215,13 @@ TEST(FedAmp, ModeFollowsTheSizeOfTheNetwork) {
       else if (option.spec.key == "lambda")
         **std::get_if<double*>(&option.target) = 0;
     const auto method = draft->build({});
-    const tessera::Setup setup{*model, 2, 5, 1.0, 3};  // gtest has a Setup too
-    const auto server = method->init_server(setup);
-    return method->broadcast(method->convene(server, std::vector<ClientId>{0, 1}), 0)
-        .at("pull")
-        .item<double>();
+    const tessera::Setup setup{*model, 2, 5, 1.0, 3, 0, 1};  // gtest has a Setup too
+    const std::vector<Ask<TensorDict>> asks{{0, Why::kTrain}, {1, Why::kTrain}};
+    std::vector<double> pulls;
+    method->broadcast(*method->init_server(setup), asks, setup, [&](const auto&, TensorDict down) {
+      pulls.push_back(down.at("pull").item<double>());
+    });
+    return pulls.at(0);
   };
   // Only mode exact knows lambda, which is 0 here.
   EXPECT_EQ(pull("mlp100", {784}, "auto"), 0);
@@ -236,7 +235,7 @@ TEST(FedAmp, OneClientWithoutPullIsLocalTraining) {
   options.numbers = {{"patience", 0}};
   auto alone = make_toy(options, 1, 0);
   alone.play(1, 4);
-  const auto own = alone.engine->states().at(0).second.at("w.w");
+  const auto own = alone.state(0).at("w.w");
   for (const char* mode : {"exact", "heur"})
     for (const char* start : {"u", "w"}) {
       options = noisy("fedamp");
@@ -244,7 +243,7 @@ TEST(FedAmp, OneClientWithoutPullIsLocalTraining) {
       options.numbers = {{"lambda", 0}, {"prox", 0}};
       auto amp = make_toy(options, 1, 0);
       amp.play(1, 4);
-      EXPECT_TRUE(amp.driver->server().at("latest.0.w").equal(own)) << mode << start;
+      EXPECT_TRUE(amp.server().at("latest@0.w").equal(own)) << mode << start;
     }
 }
 
@@ -256,11 +255,11 @@ TEST(FedAmp, PostViewIsTheNextUpload) {
     toy.play(1, 2);
     const auto views = views_of(toy, 2);
     for (size_t i = 0; i < 4; ++i) {
-      EXPECT_TRUE(views.pre[i].w.equal(toy.driver->server().at(fmt::format("latest.{}.w", i))));
+      EXPECT_TRUE(views.pre[i].w.equal(toy.server().at(fmt::format("latest@{}.w", i))));
     }
     toy.play(3, 3);
     for (size_t i = 0; i < 4; ++i) {
-      EXPECT_TRUE(views.post[i].w.equal(toy.driver->server().at(fmt::format("latest.{}.w", i))));
+      EXPECT_TRUE(views.post[i].w.equal(toy.server().at(fmt::format("latest@{}.w", i))));
     }
   }
 }
@@ -278,22 +277,21 @@ TEST(FedAmp, OnlyParticipantsAreMixedAndStrangersStartFromTheMean) {
 TEST(FedAmp, UploadsAreKeptNotCopied) {
   const auto b = model_at(1, 7);
   const auto desk = three(model_at(0, 7), b, model_at(3, 7));
-  EXPECT_EQ(desk.server.at("latest.1.w").data_ptr(), b.w.data_ptr());
-  EXPECT_EQ(desk.convened().at("latest.1.w").data_ptr(), b.w.data_ptr());
+  EXPECT_EQ(desk.server.at("latest@1.w").data_ptr(), b.w.data_ptr());
+  EXPECT_EQ(desk.down(1, {1}).at("u.w").data_ptr(), b.w.data_ptr());
 }
 
 TEST(FedAmp, NewcomersTrainARoundFromTheMeanAndJoin) {
   const auto a = model_at(0, 7), b = model_at(1, 7), c = model_at(3, 7);
   for (const bool exact : {true, false}) {
     const auto desk = three(a, b, c, {}, {{"mode", exact ? "exact" : "heur"}});
-    const auto& method = *desk.toy.method;
-    const auto server = desk.convened();
-    EXPECT_EQ(method.exchanges(), 1);
-    const auto stranger = method.greet(server);
-    expect_close(method.broadcast_guest(server, stranger, 3).at("u.w"), {4.0 / 3, 7});
+    const auto& toy = desk.toy;
+    EXPECT_EQ(toy.method->exchanges(), 1);
+    expect_close(toy.download_guest(desk.server, std::nullopt, 3, {0, 1, 2}).at("u.w"),
+                 {4.0 / 3, 7});
     const auto own = model_at(5, 7);
-    const auto known = method.learn(server, stranger, pack(own));
-    const auto u = method.broadcast_guest(server, known, 3).at("u.w");
+    const auto known = toy.learn(desk.server, std::nullopt, pack(own));
+    const auto u = toy.download_guest(desk.server, known, 3, {0, 1, 2}).at("u.w");
     if (exact) {  // distances 25, 16, 4 by the sigma (4) and alpha of the others
       const double scale = 0.9 / (std::exp(-0.25) + std::exp(-1));
       const double sa = scale * std::exp(-6.25), sb = scale * std::exp(-4),
@@ -304,6 +302,31 @@ TEST(FedAmp, NewcomersTrainARoundFromTheMeanAndJoin) {
       expect_close(u, {0.75 * (3 + away) / total + 0.25 * 5, 7});
     }
   }
+}
+
+// In its exchange a newcomer is asked alone; its pull is that of everybody all the same.
+TEST(FedAmp, NewcomersAskedAloneArePulledLikeEverybody) {
+  const auto desk = three(model_at(0, 7), model_at(1, 7), model_at(3, 7), {{"prox", 5}});
+  const double together = desk.down(1).at("pull").item<double>();
+  EXPECT_LT(together, 5);
+  const auto stranger = desk.toy.download_guest(desk.server, std::nullopt, 3);
+  EXPECT_EQ(stranger.at("pull").item<double>(), together);
+  expect_close(stranger.at("u.w"), {4.0 / 3, 7});
+  // Members without a model are no reason to ask everybody.
+  Desk other(4, {{"prox", 5}}, {{"mode", "exact"}});
+  other.upload({{0, model_at(0, 7)}, {1, model_at(1, 7)}, {2, model_at(3, 7)}});
+  EXPECT_EQ(other.down(3, {3}).at("pull").item<double>(), 5);
+}
+
+// A model of another shape would be trained from.
+TEST(FedAmp, ForgedClientStatesAreRefused) {
+  const Desk desk(1, {}, {{"mode", "heur"}});
+  const auto local = desk.toy.local(0);
+  const auto with = [](Tensor w) { return TensorDict{{"w.w", w}, {"w.b", at::empty({0})}}; };
+  EXPECT_NO_THROW(desk.toy.method->check_client({}, local));
+  EXPECT_NO_THROW(desk.toy.method->check_client(with(model_at(1, 1).w), local));
+  for (const auto& w : {at::zeros({3}), at::zeros({2}, at::kDouble), at::zeros({1, 2})})
+    EXPECT_THROW(desk.toy.method->check_client(with(w), local), std::invalid_argument);
 }
 
 // The machinery around: one exchange, whose trained model the newcomer then holds.
@@ -318,7 +341,8 @@ TEST(FedAmp, EvaluationOnboardsNewcomers) {
   EXPECT_EQ(report.onboard_down, 2 * 4 * d);  // the mean, then the mixture
   EXPECT_EQ(report.onboard_up, 4 * d);
   const auto views = views_of(toy, 2);
-  EXPECT_FALSE(views.pre[4].w.equal(toy.driver->server().at("common.w")));
+  const auto stranger = toy.download_guest(toy.server(), std::nullopt, 4, {0, 1, 2, 3}, 3);
+  EXPECT_FALSE(views.pre[4].w.equal(stranger.at("u.w")));
 }
 
 }  // namespace

@@ -16,15 +16,18 @@ ToyOptions options() {
   return out;
 }
 
-Tensor head_of(const Toy& toy, size_t client) {
-  return toy.engine->states().at(client).second.at("head");
+/// What a client has above the body before it is tuned.
+Tensor head_of(const Toy& toy, ClientId client) {
+  const auto down = toy.download(toy.server(), client, Why::kEvaluate);
+  const auto pre = toy.personal(toy.state(client), down, toy.local(client), View::kPre);
+  return pre.weights->w.slice(0, down.at("w").numel());
 }
 
 TEST(FedBabu, OneRoundByHand) {
   auto toy = napkin_toy({.method = "fedbabu"});
   toy.play(1, 1);
   const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
-  EXPECT_NEAR(toy.driver->server().at("body.w").item<float>(),
+  EXPECT_NEAR(toy.server().at("body.w").item<float>(),
               kNapkinStart.body - kNapkinLr * (a.body + 3 * b.body) / 4, 1e-6);
   EXPECT_EQ(head_of(toy, 0).item<float>(), -0.25F);
 }
@@ -32,11 +35,8 @@ TEST(FedBabu, OneRoundByHand) {
 TEST(FedBabu, FineTuningByHand) {
   auto toy = napkin_toy(
       {.method = "fedbabu", .numbers = {{"ft_epochs", 2}}, .words = {{"ft_part", "head"}}});
-  const auto tuned = *toy.method
-                          ->personalize(toy.method->init_client(*toy.setup, 1),
-                                        toy.method->broadcast(toy.driver->server(), 1),
-                                        {*toy.model, toy.federation.clients[1], 1, 42}, View::kPost)
-                          .weights;
+  const auto tuned =
+      *toy.personal(toy.fresh(1), toy.download(toy.server(), 1), toy.local(1), View::kPost).weights;
   auto w = kNapkinStart;
   for (int step = 0; step < 2; ++step) w.head -= kNapkinLr * napkin_slope(w, kNapkinB).head;
   EXPECT_EQ(tuned.w[0].item<float>(), 0.5F);
@@ -45,29 +45,28 @@ TEST(FedBabu, FineTuningByHand) {
 
 TEST(FedBabu, TheHeadIsOrthonormalAndTheSameForAll) {
   auto toy = make_toy(options(), 3, 1);
-  const auto first = toy.method->init_client(*toy.setup, 0).at("head");
+  const auto first = head_of(toy, 0);
   const auto rows = first.slice(0, 0, 300).view({3, 100});
   EXPECT_TRUE(at::allclose(rows.matmul(rows.t()), at::eye(3), 0, 1e-6));
   EXPECT_EQ(first.slice(0, 300).abs().max().item<float>(), 0);
-  EXPECT_TRUE(first.equal(toy.method->init_client(*toy.setup, 3).at("head")));
+  EXPECT_TRUE(first.equal(head_of(toy, 3)));
   auto other = options();
   other.seed = 8;
-  auto elsewhere = make_toy(other, 3, 1);
-  EXPECT_FALSE(first.equal(elsewhere.method->init_client(*elsewhere.setup, 0).at("head")));
+  const auto other_run = make_toy(other, 3, 1);
+  EXPECT_FALSE(first.equal(head_of(other_run, 0)));
 }
 
 TEST(FedBabu, TheHeadStaysBitForBitAndTheBodyMoves) {
   auto toy = make_toy(options());
-  const auto head = toy.method->init_client(*toy.setup, 0).at("head");
-  const auto body = toy.driver->server().at("body.w").clone();
+  const auto head = head_of(toy, 0);
+  const auto body = toy.server().at("body.w").clone();
   toy.play(1, 3);
   toy.evaluate(3);  // tunes copies
-  for (size_t client = 0; client < 4; ++client) EXPECT_TRUE(head_of(toy, client).equal(head));
-  EXPECT_GT((toy.driver->server().at("body.w") - body).abs().max().item<double>(), 0);
-  const auto pre = toy.method->personalize(
-      toy.engine->states().at(1).second, toy.method->broadcast_eval(toy.driver->server(), 1),
-      {*toy.model, toy.federation.clients[1], 4, 42}, View::kPre);
-  EXPECT_TRUE(pre.weights->w.slice(0, body.numel()).equal(head));
+  for (ClientId client = 0; client < 4; ++client) {
+    EXPECT_TRUE(head_of(toy, client).equal(head));
+    EXPECT_TRUE(toy.state(client).empty()) << "both ends know the head: nobody has to keep it";
+  }
+  EXPECT_GT((toy.server().at("body.w") - body).abs().max().item<double>(), 0);
 }
 
 TEST(FedBabu, FineTuningChangesWhatItMay) {
@@ -77,10 +76,9 @@ TEST(FedBabu, FineTuningChangesWhatItMay) {
     auto toy = make_toy(opts);
     toy.play(1, 1);
     const auto view = [&](View which) {
-      return toy.method
-          ->personalize(toy.engine->states().at(0).second,
-                        toy.method->broadcast_eval(toy.driver->server(), 0),
-                        {*toy.model, toy.federation.clients[0], 2, 42}, which)
+      return toy
+          .personal(toy.state(0), toy.download(toy.server(), 0, Why::kEvaluate), toy.local(0, 2),
+                    which)
           .weights->w;
     };
     const auto before = toy.model->layout().views(view(View::kPre));

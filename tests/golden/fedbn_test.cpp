@@ -36,9 +36,8 @@ Toy on_images(const std::string& method, int64_t clients, int64_t newcomers = 0)
 }
 
 Personal of_newcomer(const Toy& toy, const ClientData& data, View view) {
-  return toy.method->personalize(toy.method->init_client(*toy.setup, 9),
-                                 toy.method->broadcast_eval(toy.driver->server(), 9),
-                                 {*toy.model, data, 3, 42, true}, view);
+  return toy.personal(toy.fresh(9), toy.download_guest(toy.server(), std::nullopt, 9),
+                      toy.local(9, data, 3, 42), view);
 }
 
 TEST(FedBN, ByModuleTypeNotByNameOneRoundByHand) {
@@ -52,31 +51,28 @@ TEST(FedBN, ByModuleTypeNotByNameOneRoundByHand) {
   const auto report = toy.play(1, 1).at(0);
   EXPECT_EQ(report.bytes_up, 2 * 4);
   const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
-  EXPECT_NEAR(toy.driver->server().at("g.w").item<float>(),
+  EXPECT_NEAR(toy.server().at("g.w").item<float>(),
               kNapkinStart.body - kNapkinLr * (a.body + 3 * b.body) / 4, 1e-6);
-  const auto states = toy.engine->states();
-  EXPECT_NEAR(states[0].second.at("norms.w").item<float>(), kNapkinStart.head - kNapkinLr * a.head,
+  EXPECT_NEAR(toy.state(0).at("norms.w").item<float>(), kNapkinStart.head - kNapkinLr * a.head,
               1e-6);
-  EXPECT_NEAR(states[1].second.at("norms.w").item<float>(), kNapkinStart.head - kNapkinLr * b.head,
+  EXPECT_NEAR(toy.state(1).at("norms.w").item<float>(), kNapkinStart.head - kNapkinLr * b.head,
               1e-6);
 }
 
 TEST(FedBN, OfOneClientIsFedAvg) {
   auto bn = on_images("fedbn", 1), avg = on_images("fedavg", 1);
   bn.play(1, 3), avg.play(1, 3);
-  const auto whole = bn.method->personalize(
-      bn.engine->states().at(0).second, bn.method->broadcast_eval(bn.driver->server(), 0),
-      {*bn.model, bn.federation.clients[0], 4, 42}, View::kPre);
-  EXPECT_TRUE(whole.weights->w.equal(avg.driver->server().at("g.w")));
-  EXPECT_TRUE(whole.weights->b.equal(avg.driver->server().at("g.b")));
+  const auto whole = bn.personal(bn.state(0), bn.download(bn.server(), 0, Why::kEvaluate),
+                                 bn.local(0, 4, 42), View::kPre);
+  EXPECT_TRUE(whole.weights->w.equal(avg.server().at("g.w")));
+  EXPECT_TRUE(whole.weights->b.equal(avg.server().at("g.b")));
 }
 
 TEST(FedBN, StatisticsNeverTravelAndDifferBetweenClients) {
   auto toy = on_images("fedbn", 3);
   toy.play(1, 2);
-  EXPECT_EQ(toy.driver->server().at("g.b").numel(), 0);
-  const auto states = toy.engine->states();
-  const auto &a = states[0].second, &b = states[1].second;
+  EXPECT_EQ(toy.server().at("g.b").numel(), 0);
+  const auto a = toy.state(0), b = toy.state(1);
   EXPECT_EQ(a.at("norms.b").numel(), toy.model->buffers().numel());
   EXPECT_FALSE(a.at("norms.b").equal(b.at("norms.b")));
   EXPECT_FALSE(a.at("norms.w").equal(b.at("norms.w")));
@@ -102,16 +98,15 @@ TEST(FedBN, ANewcomerMeasuresItsStatisticsExactly) {
   // Weights and biases of the norms: the initial ones.
   const auto norms = layout.mask(Role::kNorm);
   EXPECT_TRUE(
-      fitted.w.masked_select(norms).equal(toy.model->init(toy.setup->key).w.masked_select(norms)));
+      fitted.w.masked_select(norms).equal(toy.model->init(toy.setup().key).w.masked_select(norms)));
 }
 
 TEST(FedBN, WhoHasTrainedKeepsItsStatistics) {
   auto toy = on_images("fedbn", 3);
   toy.play(1, 2);
-  const auto state = toy.engine->states().at(0).second;
-  const auto pre =
-      toy.method->personalize(state, toy.method->broadcast_eval(toy.driver->server(), 0),
-                              {*toy.model, toy.federation.clients[0], 3, 42}, View::kPre);
+  const auto state = toy.state(0);
+  const auto pre = toy.personal(state, toy.download(toy.server(), 0, Why::kEvaluate),
+                                toy.local(0, 3, 42), View::kPre);
   EXPECT_TRUE(pre.weights->b.equal(state.at("norms.b")));
 }
 
@@ -120,11 +115,11 @@ TEST(FedBN, NeedsNormsAndTakesLayerNormsOnRequest) {
     auto opts = options("fedbn");
     opts.numbers = {{"layernorm", layernorm ? 1.0 : 0.0}};
     Toy toy(toy_federation(2, 0, 20, true), *make_model("vit-s28", {{1, 28, 28}, 3}), opts);
-    EXPECT_EQ(toy.method->check(*toy.setup).ok(), layernorm);
+    EXPECT_EQ(toy.method->check(toy.setup()).ok(), layernorm);
     if (!layernorm) {
-      EXPECT_NE(message(toy.method->check(*toy.setup)).find("lenet16-bn"), std::string::npos);
+      EXPECT_NE(message(toy.method->check(toy.setup())).find("lenet16-bn"), std::string::npos);
     }
-    const auto kept = toy.method->init_client(*toy.setup, 0).at("norms.w").numel();
+    const auto kept = toy.fresh(0).at("norms.w").numel();
     EXPECT_EQ(kept,
               layernorm ? toy.model->layout().mask(Role::kLayerNorm).sum().item<int64_t>() : 0);
   }

@@ -1,6 +1,6 @@
 // FedHAM and its ablations as a federation: warm-up, downloads, clusters, newcomers, what is shown.
 
-#include "method/fedham.hpp"
+#include "method/fedham/fedham.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -22,18 +22,26 @@ ToyOptions options(const std::string& method, int64_t p,
   return out;
 }
 
-FedHam::Server server_of(const Toy& toy) { return unpack<FedHam::Server>(toy.driver->server()); }
+FedHam::Server server_of(const Toy& toy) { return unpack<FedHam::Server>(toy.server()); }
 
-FedHam::Down down_of(const Toy& toy, ClientId id) {
-  return unpack<FedHam::Down>(toy.method->broadcast(toy.driver->server(), id));
+// What a client is sent in a round in which it is asked alone.
+FedHam::Down down_of(const Toy& toy, ClientId id, int64_t round) {
+  return unpack<FedHam::Down>(toy.download(toy.server(), id, Why::kTrain, {}, round));
+}
+FedHam::Down down_of(const FedHam& method, const FedHam::Server& server,
+                     const Ask<FedHam::Guest>& ask, const tessera::Setup& setup) {
+  FedHam::Down out;
+  method.broadcast(server, std::span(&ask, 1), setup,
+                   [&](const auto&, FedHam::Down down) { out = std::move(down); });
+  return out;
 }
 
 // Whose models a download holds, in the order of the message.
 std::vector<ClientId> senders(const FedHam::Server& server, const FedHam::Down& down) {
   std::vector<ClientId> out;
   for (const auto& other : down.others)
-    for (const auto& held : server.models)
-      if (held.w.w.is_same(other.w)) out.push_back(held.client);
+    for (const auto& [id, held] : server.models)
+      if (held.w.is_same(other.w)) out.push_back(id);
   EXPECT_EQ(out.size(), down.others.size());
   return out;
 }
@@ -46,8 +54,9 @@ TEST(FedHam, WarmUpIsFedAvgBitForBit) {
   for (const auto* method : {"fedham", "aml1", "aml2"}) {
     auto toy = make_toy(options(method, 3, {{"theta_data", "train"}}));
     toy.play(1, 3);
-    EXPECT_TRUE(toy.driver->server().at("g.w").equal(fedavg.driver->server().at("g.w"))) << method;
-    EXPECT_TRUE(down_of(toy, 0).mixes);
+    EXPECT_TRUE(toy.server().at("g.w").equal(fedavg.server().at("g.w"))) << method;
+    EXPECT_FALSE(down_of(toy, 0, 3).mixes);
+    EXPECT_TRUE(down_of(toy, 0, 4).mixes);
   }
 }
 
@@ -59,8 +68,7 @@ TEST(FedHam, AloneItIsLocalTraining) {
       alone_options.numbers = {{"patience", 0}};
       auto alone = make_toy(alone_options, 1, 0);
       toy.play(1, 5), alone.play(1, 5);
-      EXPECT_TRUE(toy.engine->states().at(0).second.at("own.w").equal(
-          alone.engine->states().at(0).second.at("w.w")))
+      EXPECT_TRUE(toy.state(0).at("own.w").equal(alone.state(0).at("w.w")))
           << method << " " << grain;
     }
   }
@@ -81,7 +89,7 @@ TEST(FedHam, NetworkNeverSeesWhatAttentionIsLearnedOn) {
     auto made = make_model("mlp100", {{6}, 3});
     Toy toy(std::move(federation), *std::move(made), options("fedham", 2));
     toy.play(1, rounds);
-    return toy.engine->states().at(0).second.at("own.w").clone();
+    return toy.state(0).at("own.w").clone();
   };
   EXPECT_TRUE(after(2, 0).equal(after(2, 1)));
   EXPECT_FALSE(after(2, 0).equal(after(2, 2)));
@@ -95,7 +103,7 @@ TEST(FedHam, DownloadsAreTheOthersShuffledAndTheGlobalModel) {
   for (int64_t round = 2; round <= 5; ++round) {
     const auto server = server_of(toy);
     for (ClientId id = 0; id < 6; ++id) {
-      const auto down = down_of(toy, id);
+      const auto down = down_of(toy, id, round);
       auto from = senders(server, down);
       orders.insert(from);
       std::sort(from.begin(), from.end());
@@ -112,19 +120,20 @@ TEST(FedHam, DownloadsAreTheOthersShuffledAndTheGlobalModel) {
 // Two runs that differ in one client's loss alone send in different orders to everybody.
 TEST(FedHam, OrderHangsOnWhatOnlyTheServerKnows) {
   auto toy = make_toy(options("fedham", 1), 6, 0);
-  const auto draft = toy.info.draft();
-  const FedHam method;
-  auto server = method.init_server(*toy.setup);
-  server.mixing.fill_(true);
+  FedHam method;
+  method.p = 0;
+  const auto& setup = toy.setup(1);
+  const auto server = method.init_server(setup);
   std::vector<Received<FedHam::Up>> uploads;
   for (ClientId id = 0; id < 6; ++id)
-    uploads.push_back({id, 1, {{toy.model->init(static_cast<uint64_t>(id)), 1.0}, 0.5}});
-  const auto one = method.aggregate(server, uploads);
+    uploads.push_back({id, {{toy.model->init(static_cast<uint64_t>(id)), 1.0}, 0.5}});
+  const auto one = method.aggregate(server, uploads, setup);
   uploads[3].body.loss = 0.5000000001;
-  const auto two = method.aggregate(server, uploads);
+  const auto two = method.aggregate(server, uploads, setup);
   int64_t differing = 0;
   for (ClientId id = 0; id < 6; ++id)
-    differing += senders(one, method.broadcast(one, id)) != senders(two, method.broadcast(two, id));
+    differing += senders(one, down_of(method, one, {id, Why::kTrain}, setup)) !=
+                 senders(two, down_of(method, two, {id, Why::kTrain}, setup));
   EXPECT_GE(differing, 4);
 }
 
@@ -163,16 +172,16 @@ TEST(FedHam, NoClusterIsSmallerThanAsked) {
       auto toy = make_toy(options("fedham", 1, {{"cluster", kind}}, numbers), 12, 1);
       toy.play(1, 2);
       for (ClientId id = 0; id < 12; ++id) {
-        const auto together = static_cast<int64_t>(down_of(toy, id).others.size()) + 1;
+        const auto together = static_cast<int64_t>(down_of(toy, id, 3).others.size()) + 1;
         EXPECT_GE(together, least) << kind;
         if (kind == std::string("knn")) {
           EXPECT_EQ(together, 4);  // 12 / 3, enough for both
         }
       }
-      const auto guest = toy.method->learn(toy.driver->server(), {},
-                                           pack(FedHam::Up{{toy.model->init(3), 1.0}, 0.5}));
+      const auto guest = toy.learn(toy.server(), std::nullopt,
+                                   pack(FedHam::Up{{toy.model->init(3), 1.0}, 0.5}), 3);
       const auto down =
-          unpack<FedHam::Down>(toy.method->broadcast_guest(toy.driver->server(), guest, 12));
+          unpack<FedHam::Down>(toy.download_guest(toy.server(), guest, 12, {}, 3));
       EXPECT_GE(static_cast<int64_t>(down.others.size()), least) << kind;
     }
 }
@@ -187,10 +196,14 @@ struct TwoHeaps {
     method.cluster = cluster;
     method.k = cluster == "meanshift" ? 0 : 2;
     method.p = 1;
-    server = method.init_server(*toy.setup);
+    server = method.init_server(toy.setup(1));
     std::vector<Received<FedHam::Up>> uploads;
-    for (ClientId id = 0; id < 6; ++id) uploads.push_back({id, 1, {{near(id / 3, id), 1.0}, 0.5}});
-    server = method.aggregate(server, uploads);
+    for (ClientId id = 0; id < 6; ++id) uploads.push_back({id, {{near(id / 3, id), 1.0}, 0.5}});
+    server = method.aggregate(server, uploads, toy.setup(1));
+  }
+  /// In round 2, the first after the warm-up.
+  FedHam::Down down(const Ask<FedHam::Guest>& ask) const {
+    return down_of(method, server, ask, toy.setup(2));
   }
   Weights near(int64_t heap, int64_t salt) const {
     auto out = toy.model->init(static_cast<uint64_t>(heap));
@@ -206,13 +219,15 @@ TEST(FedHam, ClustersAreTheHeapsAndGuestsGetTheNearest) {
   for (const auto* kind : {"kmeans", "meanshift", "knn"}) {
     const TwoHeaps scene(kind);
     const auto& [toy, method, server] = scene;
-    EXPECT_EQ(scene.sent(method.broadcast(server, 1)), (std::set<ClientId>{0, 2})) << kind;
-    EXPECT_EQ(scene.sent(method.broadcast(server, 3)), (std::set<ClientId>{4, 5})) << kind;
-    const auto guest = method.learn(server, method.greet(server), {{scene.near(1, 50), 1.0}, 0.5});
-    EXPECT_EQ(scene.sent(method.broadcast(server, guest)), (std::set<ClientId>{3, 4, 5})) << kind;
-    EXPECT_FALSE(method.broadcast(server, method.greet(server)).mixes);
+    EXPECT_EQ(scene.sent(scene.down({1, Why::kTrain})), (std::set<ClientId>{0, 2})) << kind;
+    EXPECT_EQ(scene.sent(scene.down({3, Why::kTrain})), (std::set<ClientId>{4, 5})) << kind;
+    const auto guest =
+        method.learn(server, nullptr, {{scene.near(1, 50), 1.0}, 0.5}, toy.setup(2));
+    EXPECT_EQ(scene.sent(scene.down({7, Why::kJoin, &guest})), (std::set<ClientId>{3, 4, 5}))
+        << kind;
+    EXPECT_FALSE(scene.down({7, Why::kJoin}).mixes);
     // Client 6 never took part: it counts as holding the global model.
-    const auto stranger = method.broadcast(server, 6);
+    const auto stranger = scene.down({6, Why::kTrain});
     EXPECT_EQ(scene.sent(stranger).size(), 3U) << kind;
     EXPECT_TRUE(stranger.g.has_value());
   }
@@ -220,12 +235,12 @@ TEST(FedHam, ClustersAreTheHeapsAndGuestsGetTheNearest) {
 
 TEST(FedHam, ServerKeepsHandlesNotCopies) {
   const TwoHeaps scene("none");
-  std::vector<Received<FedHam::Up>> uploads{{2, 2, {{scene.near(1, 9), 1.0}, 0.5}}};
-  const auto next = scene.method.aggregate(scene.server, uploads);
-  ASSERT_EQ(next.models.size(), 6U);
-  EXPECT_TRUE(next.models[2].w.w.is_same(uploads[0].body.model.value.w));
-  for (const size_t i : {0, 1, 3, 4, 5})
-    EXPECT_TRUE(next.models[i].w.w.is_same(scene.server.models[i].w.w));
+  std::vector<Received<FedHam::Up>> uploads{{2, {{scene.near(1, 9), 1.0}, 0.5}}};
+  const auto next = scene.method.aggregate(scene.server, uploads, scene.toy.setup(2));
+  ASSERT_EQ(next.models.size(), 6);
+  EXPECT_TRUE(next.models.find(2)->w.is_same(uploads[0].body.model.value.w));
+  for (const ClientId id : {0, 1, 3, 4, 5})
+    EXPECT_TRUE(next.models.find(id)->w.is_same(scene.server.models.find(id)->w));
 }
 
 TEST(FedHam, NewcomerMixesAfterOneExchange) {
@@ -233,19 +248,23 @@ TEST(FedHam, NewcomerMixesAfterOneExchange) {
   const auto& [toy, method, server] = scene;
   auto mine = method;
   mine.train = TrainOptions{.epochs = 3, .batch = 8, .lr = 0.1};
-  const Local local{*toy.model, toy.federation.newcomers[0], 2, 77, true};
-  const auto fresh = mine.init_client(*toy.setup, 7);
-  const auto step = mine.local_update(fresh, mine.broadcast(server, mine.greet(server)), local);
+  const auto local = toy.local(7, 2, 77, Why::kJoin);
+  const auto step = mine.local_update(mine.init_client(local), scene.down({7, Why::kJoin}), local);
   // One epoch from g, whatever train.epochs says, without the held-out rows.
   const auto [base, held] = held_out(local.data, 0.15);
-  const Local here{*toy.model, base, 2, 77, true};
+  const Site here{*toy.model, base, 2, 77};
   const auto once = local_sgd(server.g, here, mine.train, {.epochs = 1});
   EXPECT_TRUE(step.upload.model.value.w.equal(once.weights.w));
-  const auto guest = mine.learn(server, mine.greet(server), step.upload);
-  const auto down = mine.broadcast(server, guest);
-  const auto post = mine.personalize(step.next, down, local, View::kPost);
-  EXPECT_EQ(post.notes.at("a").size(1), static_cast<int64_t>(down.others.size()));
+  const auto guest = mine.learn(server, nullptr, step.upload, toy.setup(2));
+  const auto down = scene.down({7, Why::kJoin, &guest});
+  const auto evaluated = mine.local_update(step.next, down, toy.local(7, 2, 77, Why::kEvaluate));
+  EXPECT_EQ(evaluated.notes.at("a").size(1), static_cast<int64_t>(down.others.size()));
+  EXPECT_TRUE(evaluated.before->w.equal(once.weights.w));
   EXPECT_EQ(held.train_size(), 5);
+  // Still in the warm-up, it is evaluated after all of its epochs.
+  const auto warm = mine.local_update(step.next, {false, {}, server.g},
+                                      toy.local(7, 2, 77, Why::kEvaluate));
+  EXPECT_TRUE(warm.after->w.equal(local_sgd(server.g, here, mine.train).weights.w));
 }
 
 TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
@@ -254,7 +273,7 @@ TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
     opts.train.lr = lr;
     auto toy = make_toy(opts);
     for (int64_t round = 1; round <= 10; ++round) {
-      if (down_of(toy, 0).mixes) return round;
+      if (down_of(toy, 0, round).mixes) return round;
       toy.play(round, round);
     }
     return int64_t{11};
@@ -266,19 +285,50 @@ TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
   EXPECT_EQ(first_mixing("loss", 0.1), 10);  // p is the latest
 }
 
+// By the round that is played, however many before it failed.
+TEST(FedHam, WarmUpIsCountedInRoundsNotInUploads) {
+  const auto toy = make_toy(options("fedham", 3), 4, 1);
+  for (int64_t round = 1; round <= 6; ++round)
+    EXPECT_EQ(down_of(toy, 0, round).mixes, round > 3);
+  const auto at_once = make_toy(options("fedham", 0), 4, 1);
+  EXPECT_TRUE(down_of(at_once, 0, 1).mixes);
+}
+
 TEST(FedHam, ClientsLeaveTheWarmUpOneByOne) {
   auto toy = make_toy(options("fedham", 100), 4, 0);
   FedHam method;
   method.p = 100, method.when = "per_client_loss";
-  auto server = method.init_server(*toy.setup);
+  auto server = method.init_server(toy.setup(1));
   for (int64_t round = 1; round <= 6; ++round) {
     std::vector<Received<FedHam::Up>> uploads;
     for (ClientId id = 0; id < 4; ++id)
-      uploads.push_back(
-          {id, round, {{server.g, 1.0}, id == 2 ? 0.5 : 1.0 / static_cast<double>(round)}});
-    server = method.aggregate(server, uploads);
+      uploads.push_back({id, {{server.g, 1.0}, id == 2 ? 0.5 : 1.0 / static_cast<double>(round)}});
+    // A newcomer mixes as soon as anybody does.
+    const Ask<FedHam::Guest> guest{4, Why::kJoin, &server.g};
+    EXPECT_FALSE(down_of(method, server, guest, toy.setup(round)).mixes);
+    server = method.aggregate(server, uploads, toy.setup(round));
+    EXPECT_EQ(down_of(method, server, guest, toy.setup(round + 1)).mixes, round == 6);
   }
-  for (ClientId id = 0; id < 4; ++id) EXPECT_EQ(method.broadcast(server, id).mixes, id == 2);
+  for (ClientId id = 0; id < 4; ++id)
+    EXPECT_EQ(down_of(method, server, {id, Why::kTrain}, toy.setup(7)).mixes, id == 2);
+}
+
+// The best of the last five must beat the best of all before them by a hundredth; once it does
+// not, the client mixes for good. Rounds without it do not count.
+TEST(FedHam, ALossThatFellAgainDoesNotBringTheWarmUpBack) {
+  auto toy = make_toy(options("fedham", 100), 4, 0);
+  FedHam method;
+  method.p = 100, method.when = "per_client_loss";
+  auto server = method.init_server(toy.setup(1));
+  const std::vector<double> losses{0.9, 1.0, 0.98, 0.97, 0.96, 0.95, 0.895, 0.1};
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto round = static_cast<int64_t>(2 * i + 1);
+    server = method.aggregate(server, std::vector<Received<FedHam::Up>>{{1, {{server.g, 1.0}, losses[i]}}},
+                              toy.setup(round));
+    // Six losses: the least of 1.0 … 0.95 against 0.9.
+    EXPECT_EQ(down_of(method, server, {1, Why::kTrain}, toy.setup(round + 1)).mixes, i >= 5) << i;
+    EXPECT_FALSE(down_of(method, server, {0, Why::kTrain}, toy.setup(round + 1)).mixes);
+  }
 }
 
 TEST(FedHam, ExhibitsNameWhoWasMixed) {
@@ -286,21 +336,20 @@ TEST(FedHam, ExhibitsNameWhoWasMixed) {
     auto toy =
         make_toy(options("fedham", 1, {{"cluster", "knn"}, {"grain", grain}}, {{"k", 2}}), 6, 1);
     toy.play(1, 2);
-    EXPECT_EQ(down_of(toy, 0).others.size(), 2U);
+    EXPECT_EQ(down_of(toy, 0, 3).others.size(), 2U);
     Notes notes;
     const auto server = server_of(toy);
     std::map<ClientId, std::vector<ClientId>> from;
     for (ClientId id = 0; id < 6; ++id) {
       if (id == 4) continue;  // tells nothing
-      const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 3, 5};
-      const auto down = toy.method->broadcast_eval(toy.driver->server(), id);
-      notes[id] = toy.method
-                      ->personalize(toy.engine->states().at(static_cast<size_t>(id)).second, down,
-                                    local, View::kPost)
-                      .notes;
+      const auto down = toy.download(toy.server(), id, Why::kEvaluate, {}, 3);
+      notes[id] = toy.personal(toy.state(id), down, toy.local(id, 3, 5), View::kPost).notes;
       from[id] = senders(server, unpack<FedHam::Down>(down));
     }
-    const auto shown = toy.method->exhibits(toy.driver->server(), notes);
+    // Whatever a client tells, the others are shown.
+    auto told = notes;
+    told[4] = {{"a", at::ones({1, 9})}, {"b", at::ones({1})}};
+    const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3, 4, 5}, told}, 3);
     ASSERT_EQ(shown.size(), 3U);
     EXPECT_EQ(shown[0].name, "attention");
     EXPECT_EQ(shown[1].name, "mixture");
@@ -332,17 +381,13 @@ TEST(FedHam, AblationsShowTheLayerTheyHave) {
   for (const auto* method : {"aml1", "aml2"}) {
     auto toy = make_toy(options(method, 1));
     toy.play(1, 2);
-    const Local local{*toy.model, toy.federation.clients[0], 3, 5};
+    const auto down = toy.download(toy.server(), 0, Why::kEvaluate, {}, 3);
     const Notes notes{
-        {0, toy.method
-                ->personalize(toy.engine->states().at(0).second,
-                              toy.method->broadcast(toy.driver->server(), 0), local, View::kPost)
-                .notes}};
-    const auto shown = toy.method->exhibits(toy.driver->server(), notes);
+        {0, toy.personal(toy.state(0), down, toy.local(0, 3, 5), View::kPost).notes}};
+    const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3}, notes}, 3);
     ASSERT_EQ(shown.size(), 1U);
     EXPECT_EQ(shown[0].name, method == std::string("aml1") ? "attention" : "mixture");
-    EXPECT_EQ(toy.driver->server().at("models.size").item<int64_t>(),
-              method == std::string("aml1") ? 4 : 0);
+    EXPECT_EQ(server_of(toy).models.size(), method == std::string("aml1") ? 4 : 0);
   }
 }
 
@@ -350,34 +395,52 @@ TEST(FedHam, ViewsAreTheHeldModelAndTheNextUpload) {
   for (const auto* method : {"fedham", "aml1", "aml2"}) {
     auto toy = make_toy(options(method, 1));
     toy.play(1, 2);
-    const Local local{*toy.model, toy.federation.clients[1], 3, 5};
-    const auto state = toy.engine->states().at(1).second;
-    const auto down = toy.method->broadcast(toy.driver->server(), 1);
-    const auto pre = toy.method->personalize(state, down, local, View::kPre);
+    const auto local = toy.local(1, 3, 5);
+    const auto state = toy.state(1);
+    const auto down = toy.download(toy.server(), 1, Why::kTrain, {}, 3);
+    const auto pre = toy.personal(state, down, local, View::kPre);
     EXPECT_TRUE(pre.weights->w.equal(state.at("own.w")));
-    const auto post = toy.method->personalize(state, down, local, View::kPost);
+    const auto post = toy.personal(state, down, local, View::kPost);
     const auto next = toy.method->local_update(state, down, local);
     EXPECT_TRUE(post.weights->w.equal(next.upload.at("model.value.w")));
   }
+}
+
+TEST(FedHam, ForgedStatesAreRefused) {
+  const auto toy = make_toy(options("fedham", 1, {{"switch", "per_client_loss"}}));
+  auto server = toy.server();
+  const auto refused = [&](const char* name, Tensor value) {
+    auto forged = server;
+    forged[name] = std::move(value);
+    EXPECT_THROW(toy.typed(forged), std::invalid_argument) << name;
+  };
+  refused("mean.recent", at::zeros({5}, at::kDouble));
+  refused("mean.recent", at::zeros({6}));
+  server["losses@1.flat"] = at::scalar_tensor(0, at::kLong);
+  server["losses@1.recent"] = at::zeros({6}, at::kDouble);
+  EXPECT_NO_THROW(toy.typed(server));
+  refused("losses@1.recent", at::zeros({0}, at::kDouble));
+  server["models@1.b"] = at::empty({0});
+  refused("models@1.w", at::zeros({7}));
 }
 
 TEST(FedHam, ChecksSayWhatToChange) {
   auto toy = make_toy(options("fedham", 1), 8, 0);
   FedHam method;
   method.k = 9;
-  EXPECT_EQ(message(method.check(*toy.setup)), "fedham: k = 9 is more than the 8 clients; lower k");
+  EXPECT_EQ(message(method.check(toy.setup())), "fedham: k = 9 is more than the 8 clients; lower k");
   method.k = 3;
-  EXPECT_EQ(message(method.check(*toy.setup)),
+  EXPECT_EQ(message(method.check(toy.setup())),
             "fedham: k = 3 clusters of at least min_cluster = 3 need 9 clients and there are 8; "
             "lower k or min_cluster");
   method.min_cluster = 2;
-  EXPECT_TRUE(method.check(*toy.setup).ok());
+  EXPECT_TRUE(method.check(toy.setup()).ok());
   method.cluster = "none";
-  EXPECT_EQ(message(method.check(*toy.setup)),
+  EXPECT_EQ(message(method.check(toy.setup())),
             "fedham: k = 3 has no meaning with cluster = \"none\"; remove one");
   Aml1 first;
   first.cluster = "meanshift", first.min_cluster = 9;
-  EXPECT_EQ(message(first.check(*toy.setup)),
+  EXPECT_EQ(message(first.check(toy.setup())),
             "aml1: clusters of at least min_cluster = 9 need 9 clients and there are 8; lower "
             "min_cluster");
   ClientData bare;

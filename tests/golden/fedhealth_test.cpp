@@ -1,13 +1,13 @@
-// FedHealth: its three stages, each worked out from its parts (methods.md §3.3).
+// FedHealth: its three stages, each worked out from its parts (docs/methods.md §3.3).
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/key.hpp"
-#include "optim/coral.hpp"
-#include "optim/transfer.hpp"
+#include "method/fedhealth/coral.hpp"
 #include "support/toy.hpp"
+#include "train/transfer.hpp"
 
 namespace tessera::test {
 namespace {
@@ -21,15 +21,15 @@ Toy health(std::vector<std::pair<std::string, double>> numbers = {}, int64_t cli
                   1);
 }
 
-Local commons_of(const Toy& toy, int64_t round, int64_t counted) {
+Site commons_of(const Toy& toy, int64_t round, int64_t counted) {
   return {*toy.model, toy.federation.commons, counted, derive(7, Purpose::kCommons, round)};
 }
 
 TEST(FedHealth, StageZeroTrainsOnPublicDataBeforeTheFirstRound) {
   auto toy = health();
-  const auto first = toy.model->init(toy.setup->key);
+  const auto first = toy.model->init(toy.setup().key);
   const auto expected = local_sgd(first, commons_of(toy, 0, 1), kTrain, {.epochs = 10}).weights;
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   EXPECT_TRUE(server.at("g.w").equal(expected.w));
   EXPECT_TRUE(server.at("covariance")
                   .equal(feature_covariance(*toy.model, expected, toy.federation.commons)));
@@ -39,12 +39,12 @@ TEST(FedHealth, CovarianceFollowsTheGlobalModelAndTravelsOnlyToEvaluations) {
   auto toy = health();
   const int64_t d = toy.model->layout().numel();
   EXPECT_EQ(toy.play(1, 1).at(0).bytes_down, 2 * 4 * d);
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   const Weights g{server.at("g.w"), server.at("g.b")};
   const auto expected = feature_covariance(*toy.model, g, toy.federation.commons);
-  const auto down = toy.method->broadcast_eval(server, 0);
+  const auto down = toy.download(server, 0, Why::kEvaluate);
   EXPECT_TRUE(down.at("covariance").equal(expected));
-  EXPECT_FALSE(toy.method->broadcast(server, 0).contains("covariance"));
+  EXPECT_FALSE(toy.download(server, 0).contains("covariance"));
   const int64_t z = expected.size(0);
   EXPECT_EQ(toy.evaluate(1).eval_down, 2 * 4 * (d + z * z));
 }
@@ -54,28 +54,24 @@ TEST(FedHealth, CovarianceFollowsTheGlobalModelAndTravelsOnlyToEvaluations) {
 TEST(FedHealth, MixAddsTheServersOwnModelByItsSamples) {
   for (const bool mix : {false, true}) {
     auto toy = health({{"mix", mix}});
-    const auto& before = toy.driver->server();
+    const auto before = toy.server();
     const Weights start{before.at("g.w").clone(), before.at("g.b").clone()};
     std::vector<Weighted> parts;
     for (ClientId id = 0; id < 2; ++id) {
-      const auto& data = toy.federation.clients[static_cast<size_t>(id)];
-      const Local local{*toy.model, data, 1, derive(7, Purpose::kLocal, 1, id)};
+      const auto local = toy.local(id, 1, derive(7, Purpose::kLocal, 1, id));
       parts.push_back({local_sgd(start, local, kTrain).weights, 36});
     }
     if (mix) parts.push_back({local_sgd(start, commons_of(toy, 1, 1), kTrain).weights, 36});
     ASSERT_EQ(toy.federation.commons.train_size(), 36);
     toy.play(1, 1);
-    EXPECT_TRUE(at::allclose(toy.driver->server().at("g.w"), mean(parts).w, 1e-5, 1e-6)) << mix;
-    EXPECT_FALSE(toy.driver->server().contains("start.w"));
+    EXPECT_TRUE(at::allclose(toy.server().at("g.w"), mean(parts).w, 1e-5, 1e-6)) << mix;
+    EXPECT_EQ(toy.server().size(), 3U) << "the model and a covariance";
   }
 }
 
 Weights stage2(const Toy& toy, ClientId id) {
-  const auto& server = toy.driver->server();
-  const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 2, 11};
-  return *toy.method
-              ->personalize(toy.method->init_client(*toy.setup, id),
-                            toy.method->broadcast_eval(server, id), local, View::kPost)
+  return *toy.personal(toy.fresh(id), toy.download(toy.server(), id, Why::kEvaluate),
+                       toy.local(id, 2, 11), View::kPost)
               .weights;
 }
 
@@ -87,7 +83,7 @@ TEST(FedHealth, FeatureLayersStayBitForBitAndTheRestMoves) {
             {.method = "fedhealth", .numbers = {{"eta_c", 10}}, .train = kTrain});
     toy.play(1, 1);
     const auto after = stage2(toy, 0);
-    const auto& server = toy.driver->server();
+    const auto server = toy.server();
     const auto compare = [&](const Layout& layout, const Tensor& was, const Tensor& is) {
       const auto a = layout.views(was), b = layout.views(is);
       for (size_t i = 0; i < a.size(); ++i) {
@@ -106,32 +102,53 @@ TEST(FedHealth, FeatureLayersStayBitForBitAndTheRestMoves) {
 TEST(FedHealth, WithoutAlignmentStageTwoIsPlainTransferInBatchesOfThirtyTwo) {
   auto toy = health({{"eta_c", 0}});
   toy.play(1, 1);
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   auto options = kTrain;
   options.batch = 32;
-  const Local local{*toy.model, toy.federation.clients[0], 2, 11};
+  const auto local = toy.local(0, 2, 11);
   const auto expected = train_upper({server.at("g.w"), server.at("g.b")}, local, options);
   EXPECT_TRUE(stage2(toy, 0).w.equal(expected.weights.w));
 }
 
 TEST(FedHealth, AlignmentBringsTheCovariancesNearer) {
-  const auto apart = [](double eta_c) {
+  const auto distance = [](double eta_c) {
     auto toy = health({{"eta_c", eta_c}, {"ft_epochs", 5}});
     toy.play(1, 1);
     const auto own = feature_covariance(*toy.model, stage2(toy, 0), toy.federation.clients[0]);
-    return norm64(own - toy.driver->server().at("covariance"));
+    return norm64(own - toy.server().at("covariance"));
   };
-  EXPECT_LT(apart(1), 0.95 * apart(0));
+  EXPECT_LT(distance(1), 0.95 * distance(0));
 }
 
 TEST(FedHealth, PublicDataAndFeatureLayersAreAskedFor) {
   const auto method = find_method("fedhealth")->draft()->build({});
   const auto lenet = *make_model("lenet", {{1, 28, 28}, 3}), mlp = *make_model("mlp100", {{6}, 3});
-  EXPECT_THAT(message(method->check(tessera::Setup{*lenet, 4, 5, 1.0, 1})),
-              HasSubstr("set data.public = 0.1"));
-  EXPECT_THAT(message(method->check(tessera::Setup{*mlp, 4, 5, 1.0, 1, 0, 100})),
-              HasSubstr("model.name"));
-  EXPECT_TRUE(method->check(tessera::Setup{*lenet, 4, 5, 1.0, 1, 0, 100}).ok());
+  const auto enough = toy_federation(2, 0, 20).commons;
+  auto single = enough;
+  single.train.resize(1);
+  const auto said = [&](const Model& model, const ClientData* commons) {
+    return message(method->check(Setup{.model = model,
+                                       .clients = 4,
+                                       .rounds = 5,
+                                       .participation = 1,
+                                       .key = 1,
+                                       .commons = commons}));
+  };
+  EXPECT_THAT(said(*lenet, nullptr), HasSubstr("there are 0 such samples; set data.public = 0.1"));
+  EXPECT_THAT(said(*lenet, &single), HasSubstr("there are 1 such samples"));
+  EXPECT_THAT(said(*mlp, &enough), HasSubstr("model.name"));
+  EXPECT_EQ(said(*lenet, &enough), "");
+}
+
+TEST(FedHealth, ARestoredStateHasTheCovarianceOfItsFeatures) {
+  auto toy = health();
+  auto server = toy.server();
+  EXPECT_NO_THROW(toy.typed(server));
+  const auto z = server.at("covariance").size(0);
+  server["covariance"] = at::zeros({z, 1});
+  EXPECT_THROW(toy.typed(server), std::invalid_argument);
+  server.erase("covariance");
+  EXPECT_THROW(toy.typed(server), std::invalid_argument);
 }
 
 }  // namespace

@@ -29,20 +29,19 @@ TEST(FedRep, OneRoundByHand) {
   auto toy = napkin_toy(options);
   toy.play(1, 1);
   const auto a = by_hand(kNapkinA), b = by_hand(kNapkinB);
-  EXPECT_NEAR(toy.driver->server().at("base.w").item<float>(), (a.body + 3 * b.body) / 4, 1e-6);
-  const auto states = toy.engine->states();
-  EXPECT_NEAR(states[0].second.at("head").item<float>(), a.head, 1e-6);
-  EXPECT_NEAR(states[1].second.at("head").item<float>(), b.head, 1e-6);
+  EXPECT_NEAR(toy.server().at("base.w").item<float>(), (a.body + 3 * b.body) / 4, 1e-6);
+  EXPECT_NEAR(toy.state(0).at("head").item<float>(), a.head, 1e-6);
+  EXPECT_NEAR(toy.state(1).at("head").item<float>(), b.head, 1e-6);
 }
 
 TEST(FedRep, ViewsAreBeforeAndAfterTheRound) {
   auto toy = napkin_toy({.method = "fedrep", .numbers = {{"head_epochs", 1}}});
-  const auto state = toy.method->init_client(*toy.setup, 1);
-  const auto down = toy.method->broadcast(toy.driver->server(), 1);
-  const Local local{*toy.model, toy.federation.clients[1], 1, 42};
-  const auto pre = toy.method->personalize(state, down, local, View::kPre).weights->w;
+  const auto state = toy.fresh(1);
+  const auto down = toy.download(toy.server(), 1);
+  const auto local = toy.local(1, 1, 42);
+  const auto pre = toy.personal(state, down, local, View::kPre).weights->w;
   EXPECT_TRUE(pre.equal(toy.model->init(0).w));
-  const auto post = toy.method->personalize(state, down, local, View::kPost).weights->w;
+  const auto post = toy.personal(state, down, local, View::kPost).weights->w;
   const auto step = toy.method->local_update(state, down, local);
   EXPECT_TRUE(post.slice(0, 0, 1).equal(step.upload.at("value.w")));
   EXPECT_TRUE(post.slice(0, 1).equal(step.next.at("head")));
@@ -51,10 +50,10 @@ TEST(FedRep, ViewsAreBeforeAndAfterTheRound) {
 TEST(FedRep, ANewcomerFitsAHeadOnTheFrozenBase) {
   auto toy = make_toy({.method = "fedrep"});
   toy.play(1, 2);
-  const auto down = toy.method->broadcast_eval(toy.driver->server(), 4);
-  const auto state = toy.method->init_client(*toy.setup, 4);
-  const Local local{*toy.model, toy.federation.newcomers[0], 3, 42, true};
-  const auto pre = *toy.method->personalize(state, down, local, View::kPre).weights;
+  const auto down = toy.download_guest(toy.server(), std::nullopt, 4);
+  const auto state = toy.fresh(4);
+  const auto local = toy.local(4, 3, 42);
+  const auto pre = *toy.personal(state, down, local, View::kPre).weights;
   const auto& base = down.at("w");
   EXPECT_TRUE(pre.w.slice(0, 0, base.numel()).equal(base));
   const auto head = pre.w.slice(0, base.numel());
@@ -68,7 +67,7 @@ TEST(FedRep, ANewcomerFitsAHeadOnTheFrozenBase) {
 
 TEST(FedRep, RefusesToShareNothing) {
   auto toy = napkin_toy({.method = "fedrep", .numbers = {{"per_layers", 2}}});
-  EXPECT_NE(message(toy.method->check(*toy.setup)).find("method.per_layers to 1 or less"),
+  EXPECT_NE(message(toy.method->check(toy.setup())).find("method.per_layers to 1 or less"),
             std::string::npos);
 }
 

@@ -6,8 +6,8 @@
 
 #include <array>
 
+#include "method/fedrod/two_heads.hpp"
 #include "model/sequential.hpp"
-#include "optim/two_heads.hpp"
 #include "support/napkin.hpp"
 
 namespace tessera::test {
@@ -53,19 +53,19 @@ TEST(FedRod, OneRoundByHand) {
   data.clients = {napkin_client(kNapkinA.x, kNapkinA.y), napkin_client(kNapkinB.x, kNapkinB.y)};
   Toy toy(std::move(data), line_model(), options);
   Line start{};
-  for (int k = 0; k < 4; ++k) start[k] = toy.driver->server().at("g.w")[k].item<float>();
+  for (int k = 0; k < 4; ++k) start[k] = toy.server().at("shared.w")[k].item<float>();
   const auto report = toy.play(1, 1).at(0);
   EXPECT_EQ(report.bytes_down, 2 * 4 * 4);
   EXPECT_EQ(report.bytes_up, 2 * 4 * 4);  // the private head never travels
   // A has one sample of class 0 and none of class 1; B two of class 0 and one of class 1.
   const auto [ga, pa] = by_hand(start, 0 - -30, kNapkinA);
   const auto [gb, pb] = by_hand(start, std::log(2.0), kNapkinB);
-  const auto states = toy.engine->states();
+  const auto server = toy.server(), state_a = toy.state(0), state_b = toy.state(1);
   for (int k = 0; k < 4; ++k) {
     const auto at = static_cast<size_t>(k);
-    EXPECT_NEAR(toy.driver->server().at("g.w")[k].item<float>(), (ga[at] + 3 * gb[at]) / 4, 1e-6);
-    EXPECT_NEAR(states[0].second.at("head")[k].item<float>(), pa[at], 1e-6);
-    EXPECT_NEAR(states[1].second.at("head")[k].item<float>(), pb[at], 1e-6);
+    EXPECT_NEAR(server.at("shared.w")[k].item<float>(), (ga[at] + 3 * gb[at]) / 4, 1e-6);
+    EXPECT_NEAR(state_a.at("head")[k].item<float>(), pa[at], 1e-6);
+    EXPECT_NEAR(state_b.at("head")[k].item<float>(), pb[at], 1e-6);
   }
 }
 
@@ -97,17 +97,17 @@ TEST(FedRod, WithoutBalanceTheGenericModelIsFedAvg) {
   for (const auto& client : rod.federation.clients)
     for (const int64_t n : client.class_counts(Part::kTrain)) ASSERT_GT(n, 0);
   rod.play(1, 2), avg.play(1, 2);
-  EXPECT_TRUE(rod.driver->server().at("g.w").equal(avg.driver->server().at("g.w")));
-  EXPECT_TRUE(rod.driver->server().at("g.b").equal(avg.driver->server().at("g.b")));
+  EXPECT_TRUE(rod.server().at("shared.w").equal(avg.server().at("g.w")));
+  EXPECT_TRUE(rod.server().at("shared.b").equal(avg.server().at("g.b")));
 }
 
-// The pitfall of methods.md §2.6: whatever the private head is, body and G learn the same.
+// The pitfall of docs/methods.md §2.6: whatever the private head is, body and G learn the same.
 TEST(FedRod, ThePrivateHeadSendsNoGradientIntoTheBody) {
   auto toy = on_images(images("fedrod"));
   const auto g = toy.model->init(1);
   for (const bool hyper : {false, true}) {
     const PrivateHead head(*linear_head(toy.model->layout()), hyper);
-    const Local local{*toy.model, toy.federation.clients[0], 1, 42};
+    const auto local = toy.local(0, 1, 42);
     TrainOptions train;
     train.batch = 8;
     const auto zero = head.init(3);
@@ -123,10 +123,9 @@ TEST(FedRod, ThePrivateHeadSendsNoGradientIntoTheBody) {
 TEST(FedRod, PredictsWithBothHeads) {
   auto toy = on_images(images("fedrod"));
   toy.play(1, 2);
-  const auto state = toy.engine->states().at(0).second;
-  const auto down = toy.method->broadcast_eval(toy.driver->server(), 0);
-  const auto pre = toy.method->personalize(
-      state, down, {*toy.model, toy.federation.clients[0], 3, 42}, View::kPre);
+  const auto state = toy.state(0);
+  const auto down = toy.download(toy.server(), 0, Why::kEvaluate);
+  const auto pre = toy.personal(state, down, toy.local(0, 3, 42), View::kPre);
   const auto x = toy.federation.clients[0].range(Part::kTest, 0, 12).x;
   const auto out = toy.model->forward({down.at("g.w"), down.at("g.b")}, x, Pass{});
   const auto p = state.at("head");
@@ -134,16 +133,15 @@ TEST(FedRod, PredictsWithBothHeads) {
   EXPECT_GT(v.abs().max().item<double>(), 1e-3);
   EXPECT_TRUE(at::allclose(pre.predict(x), out.logits + v, 1e-4, 1e-5));
   // The generic view is the server's own.
-  EXPECT_TRUE(toy.method->global(toy.driver->server())->w.equal(down.at("g.w")));
+  EXPECT_TRUE(toy.global(toy.server())->w.equal(down.at("g.w")));
 }
 
 TEST(FedRod, ANewcomerPredictsGenerically) {
   auto toy = on_images(images("fedrod"), 1);
   toy.play(1, 2);
-  const auto pre = toy.method->personalize(
-      toy.method->init_client(*toy.setup, 3), toy.method->broadcast_eval(toy.driver->server(), 3),
-      {*toy.model, toy.federation.newcomers[0], 3, 42, true}, View::kPre);
-  EXPECT_TRUE(pre.weights->w.equal(toy.driver->server().at("g.w")));
+  const auto pre = toy.personal(toy.fresh(3), toy.download_guest(toy.server(), std::nullopt, 3),
+                                toy.local(3, 3), View::kPre);
+  EXPECT_TRUE(pre.weights->w.equal(toy.server().at("shared.w")));
 }
 
 TEST(FedRod, AHypernetworkMakesHeadsOfClassShares) {
@@ -151,11 +149,9 @@ TEST(FedRod, AHypernetworkMakesHeadsOfClassShares) {
   options.numbers = {{"hyper", 1}};
   auto toy = on_images(options, 1);
   const auto head_of = [&](const ClientData& data) {
-    const auto& server = toy.driver->server();
-    const auto pre = toy.method->personalize(toy.method->init_client(*toy.setup, 3),
-                                             toy.method->broadcast_eval(server, 3),
-                                             {*toy.model, data, 3, 42, true}, View::kPre);
-    return (pre.weights->w - server.at("g.w")).slice(0, -85 * 3);
+    const auto down = toy.download_guest(toy.server(), std::nullopt, 3);
+    const auto pre = toy.personal(toy.fresh(3), down, toy.local(3, data, 3), View::kPre);
+    return (pre.weights->w - down.at("g.w")).slice(0, -85 * 3);
   };
   auto one_class = toy.federation.newcomers[0];
   std::erase_if(one_class.train,
@@ -169,16 +165,17 @@ TEST(FedRod, AHypernetworkMakesHeadsOfClassShares) {
   const auto a = head_of(one_class), b = head_of(toy.federation.newcomers[0]);
   EXPECT_GT(a.abs().max().item<double>(), 1e-4);
   EXPECT_FALSE(at::allclose(a, b));
-  EXPECT_TRUE(toy.method->init_client(*toy.setup, 0).empty());
+  EXPECT_EQ(toy.fresh(0).at("head").numel(), 0);
 }
 
 TEST(FedRod, RefusesWhatItCannotBalance) {
   auto headless = napkin_toy({.method = "fedrod"});
-  EXPECT_NE(message(headless.method->check(*headless.setup)).find("model.name"), std::string::npos);
+  EXPECT_NE(message(headless.method->check(headless.setup())).find("model.name"),
+            std::string::npos);
   auto options = images("fedrod");
   options.train.loss = "multilabel";
   auto toy = on_images(options);
-  EXPECT_NE(message(toy.method->check(*toy.setup)).find("train.loss = \"ce\""), std::string::npos);
+  EXPECT_NE(message(toy.method->check(toy.setup())).find("train.loss = \"ce\""), std::string::npos);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Answers worked out on paper, and limits in which one method is another (methods.md §10).
+// Answers worked out on paper, and limits in which one method is another (docs/methods.md §10).
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -6,12 +6,13 @@
 #include <cmath>
 
 #include "support/napkin.hpp"
+#include "support/quadratic.hpp"
 
 namespace tessera::test {
 namespace {
 
 Napkin at_server(const Toy& toy, const std::string& name) {
-  const auto& w = toy.driver->server().at(name);
+  const auto w = toy.server().at(name);
   return {w[0].item<float>(), w.numel() > 1 ? w[1].item<float>() : NAN};
 }
 
@@ -78,17 +79,33 @@ TEST(Napkin, ReptileStepsAPartOfTheWay) {
   EXPECT_NEAR(at_server(toy, "g.w").body, w.body, 1e-6);
 }
 
+// Schedules follow the round, whether those before it counted or not.
+TEST(Napkin, TheStepOfTheServerIsThatOfTheRound) {
+  const Weights up{at::tensor({1.5F, 0.75F}), at::empty({0})};  // 1 further than the start
+  const auto moved = [&](const Toy& toy, int64_t round) {
+    const auto g = toy.aggregate(toy.server(), {{0, pack(Weighted{up, 1})}}, round).at("g.w");
+    return g[0].item<double>() - kNapkinStart.body;
+  };
+  const auto reptile = napkin_toy(
+      {.method = "reptile", .numbers = {{"eps_first", 0.5}, {"eps_last", 0.1}}, .rounds = 3});
+  EXPECT_NEAR(moved(reptile, 1), 0.5, 1e-6);
+  EXPECT_NEAR(moved(reptile, 2), 0.3, 1e-6);
+  EXPECT_NEAR(moved(reptile, 3), 0.1, 1e-6);
+  ToyOptions options{.method = "fedsgd"};
+  options.train.lr_decay = 0.5;
+  const auto sgd = napkin_toy(options);
+  EXPECT_NEAR(moved(sgd, 1), -kNapkinLr * 1.5, 1e-6);  // along the upload, which is a gradient
+  EXPECT_NEAR(moved(sgd, 3), -kNapkinLr / 4 * 1.5, 1e-6);
+}
+
 TEST(Napkin, FedPerAveragesBodiesAndKeepsHeads) {
   auto toy = napkin_toy({.method = "fedper"});
   toy.play(1, 1);
   const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
   EXPECT_NEAR(at_server(toy, "base.w").body,
               kNapkinStart.body - kNapkinLr * (a.body + 3 * b.body) / 4, 1e-6);
-  const auto states = toy.engine->states();
-  EXPECT_NEAR(states[0].second.at("head").item<float>(), kNapkinStart.head - kNapkinLr * a.head,
-              1e-6);
-  EXPECT_NEAR(states[1].second.at("head").item<float>(), kNapkinStart.head - kNapkinLr * b.head,
-              1e-6);
+  EXPECT_NEAR(toy.state(0).at("head").item<float>(), kNapkinStart.head - kNapkinLr * a.head, 1e-6);
+  EXPECT_NEAR(toy.state(1).at("head").item<float>(), kNapkinStart.head - kNapkinLr * b.head, 1e-6);
 }
 
 TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
@@ -98,7 +115,7 @@ TEST(Napkin, FedPerMeanHeadIsTheWeightedMeanAndIsUploaded) {
   EXPECT_NEAR(at_server(toy, "mean_head").body,
               kNapkinStart.head - kNapkinLr * (a.head + 3 * b.head) / 4, 1e-6);
   EXPECT_EQ(report.bytes_down, 2 * 4);    // d_B each
-  EXPECT_EQ(report.bytes_up, 2 * 4 * 2);  // d each: heads travel (methods.md §2.1)
+  EXPECT_EQ(report.bytes_up, 2 * 4 * 2);  // d each: heads travel (docs/methods.md §2.1)
 }
 
 TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
@@ -107,14 +124,10 @@ TEST(Napkin, FedPerMeanOverLastRoundForgetsTheAbsent) {
   auto toy = napkin_toy(options);
   toy.play(1, 4);
   const auto last = cohort_of(options.seed, 4, 2, 0.5).at(0);
-  const auto states = toy.engine->states();
-  for (const auto& [id, state] : states)
-    if (id == last) {
-      EXPECT_EQ(state.at("head").item<float>(), toy.driver->server().at("mean_head").item<float>());
-    }
+  EXPECT_EQ(toy.state(last).at("head").item<float>(), toy.server().at("mean_head").item<float>());
 }
 
-Tensor server(const Toy& toy) { return toy.driver->server().at("g.w"); }
+Tensor server(const Toy& toy) { return toy.server().at("g.w"); }
 
 TEST(Limits, OneClientFedAvgIsLocalTraining) {
   auto fed = make_toy(noisy("fedavg"), 1, 0);
@@ -122,7 +135,7 @@ TEST(Limits, OneClientFedAvgIsLocalTraining) {
   options.numbers = {{"patience", 0}};
   auto alone = make_toy(options, 1, 0);
   fed.play(1, 4), alone.play(1, 4);
-  EXPECT_TRUE(at::equal(server(fed), alone.engine->states().at(0).second.at("w.w")));
+  EXPECT_TRUE(at::equal(server(fed), alone.state(0).at("w.w")));
 }
 
 TEST(Limits, FedProxWithoutPullIsFedAvg) {
@@ -165,20 +178,15 @@ TEST(Limits, OneFullBatchStepFedAvgIsFedSgdIsCentralized) {
 TEST(Limits, PostViewIsTheNextUpload) {
   auto toy = make_toy(noisy("fedavg"), 3, 0);
   toy.play(1, 2);
-  std::vector<Weights> post(3);
-  ASSERT_TRUE(toy.driver
-                  ->evaluate(2,
-                             [&](ClientId id, View view, const Personal& personal) {
-                               if (view == View::kPost)
-                                 post[static_cast<size_t>(id)] = *personal.weights;
-                               return ok();
-                             })
-                  .ok());
-  std::vector<Weighted> parts;
-  for (size_t i = 0; i < 3; ++i)
-    parts.push_back({post[i], static_cast<double>(toy.federation.clients[i].train_size())});
+  const auto views = views_of(toy, 2);
+  std::vector<Received<TensorDict>> uploads;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto samples = static_cast<double>(toy.federation.clients[i].train_size());
+    uploads.push_back({static_cast<ClientId>(i), pack(Weighted{views.post[i], samples})});
+  }
+  const auto next = toy.aggregate(toy.server(), uploads, 3).at("g.w");
   toy.play(3, 3);
-  EXPECT_TRUE(at::equal(mean(parts).w, server(toy)));
+  EXPECT_TRUE(at::equal(next, server(toy)));
 }
 
 TEST(Limits, PooledReferenceTrainsOnEverybody) {
@@ -204,7 +212,7 @@ TEST(Local, EarlyStoppingKeepsTheBestWeights) {
   int64_t stale = 0;
   for (int64_t round = 1; round <= 30 && stale < 2; ++round) {
     toy.play(round, round);
-    const auto state = toy.engine->states().at(0).second;
+    const auto state = toy.state(0);
     const double loss = part_loss(*toy.model, {state.at("w.w"), state.at("w.b")},
                                   toy.federation.clients[0], Part::kVal, Loss::kCrossEntropy);
     stale = loss < best ? 0 : stale + 1;
@@ -219,13 +227,18 @@ TEST(Local, EarlyStoppingKeepsTheBestWeights) {
 }
 
 TEST(Local, FullBudgetIsIndependentOfParticipation) {
-  auto options = noisy("local");
-  options.federation.participation = 0.5;
-  options.words = {{"budget", "full"}};
-  auto toy = make_toy(options, 2, 0);
-  toy.evaluate(0);
-  for (const auto& [id, state] : toy.engine->states())
-    EXPECT_EQ(state.at("epochs").item<int64_t>(), 4);  // 2 epochs / 0.5
+  for (const std::string budget : {"participation", "full"}) {
+    auto options = noisy("local");
+    options.federation.participation = 0.5;
+    options.words = {{"budget", budget}};
+    auto toy = make_toy(options, 2, 0);
+    auto data = toy.federation.clients[0];
+    data.log = std::make_shared<BatchLog>();
+    toy.method->local_update(toy.fresh(0), {}, toy.local(0, data));
+    std::erase_if(*data.log, [](const auto& batch) { return batch.first != Part::kTrain; });
+    const size_t epochs = budget == "full" ? 4 : 2;     // 2 epochs / 0.5
+    EXPECT_EQ(data.log->size(), epochs * 6) << budget;  // 36 samples in batches of 7
+  }
 }
 
 TEST(Driver, CohortIsSortedDistinctAndOfTheRightSize) {
@@ -250,10 +263,10 @@ TEST(Driver, TooFewRepliesLeaveTheOldState) {
   options.federation.min_replies = 4;
   options.federation.drop_rate = 0.5;
   auto toy = make_toy(options);
-  const auto before = fingerprint(toy.driver->server());
+  const auto before = fingerprint(toy.server());
   const auto report = toy.play(1, 1).at(0);
   ASSERT_GT(report.dropped, 0);
-  EXPECT_EQ(before, fingerprint(toy.driver->server()));
+  EXPECT_EQ(before, fingerprint(toy.server()));
 }
 
 TEST(Driver, DivergedUploadsAreRejectedAndNamed) {

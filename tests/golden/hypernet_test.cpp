@@ -1,4 +1,4 @@
-// pFedHN, pFedHT and its ablation on models that fit in the head (methods.md §7, §10.6).
+// pFedHN, pFedHT and its ablation on models that fit in the head (docs/methods.md §7, §10.6).
 
 #include "model/hypernet.hpp"
 
@@ -61,28 +61,27 @@ Toy tiny(ToyOptions options, int64_t clients = 4, int64_t newcomers = 2) {
   return Toy(toy_federation(clients, newcomers, 60), std::make_shared<TinyAttention>(), options);
 }
 
-Local local_of(const Toy& toy, ClientId id, int64_t round, uint64_t seed = 7) {
-  return {*toy.model, toy.federation.clients[static_cast<size_t>(id)], round,
-          derive(seed, Purpose::kLocal, round, id)};
+Local local_of(const Toy& toy, ClientId id, int64_t round) {
+  return toy.local(id, round, derive(7, Purpose::kLocal, round, id));
 }
 
 // Zero output weights: W is the output's bias, the model's own initial attention, for everyone.
 void make_constant(Toy& toy, int64_t hidden) {
-  auto server = toy.driver->server();
+  auto server = toy.server();
   auto phi = server.at("hn.phi").clone();
   phi.narrow(0, phi.numel() - kAttention * (hidden + 1), kAttention * hidden).zero_();
   server["hn.phi"] = phi;
-  toy.driver->restore(server);
+  ASSERT_TRUE(toy.driver->restore(server).ok());
 }
 
-// methods.md §10.6: the loop is written out here, without method and driver.
+// docs/methods.md §10.6: the loop is written out here, without method and driver.
 TEST(PFedHT, ConstantHypernetworkIsFedAvgWithTheAttentionResetEveryRound) {
   auto toy = tiny({.method = "pfedht", .numbers = {{"server_lr", 0}, {"hidden", 8}}});
   make_constant(toy, 8);
   toy.play(1, 3);
   const TrainOptions train{.batch = 8, .lr = 0.1};
   const Split split(toy.model->layout(), Role::kAttention);
-  const auto first = toy.model->init(toy.setup->key);
+  const auto first = toy.model->init(toy.setup().key);
   auto eta = split.rest_of(first);
   for (int64_t round = 1; round <= 3; ++round) {
     std::vector<Weighted> uploads;
@@ -94,26 +93,24 @@ TEST(PFedHT, ConstantHypernetworkIsFedAvgWithTheAttentionResetEveryRound) {
     }
     eta = mean(uploads);
   }
-  EXPECT_TRUE(toy.driver->server().at("eta.w").equal(eta.w));
+  EXPECT_TRUE(toy.server().at("eta.w").equal(eta.w));
 }
 
 TEST(PFedHT, OneServerStepBringsTheAttentionNearerToTheTrainedOne) {
   auto toy = tiny({.method = "pfedht", .numbers = {{"server_lr", 0.002}}});
-  const auto& server = toy.driver->server();
-  const auto down = toy.method->broadcast(server, 1);
+  const auto server = toy.server();
+  const auto down = toy.download(server, 1);
   const auto step = toy.method->local_update({}, down, local_of(toy, 1, 1));
   const auto trained = down.at("attention") - step.upload.at("delta");
-  TensorDict copy;
-  for (const auto& [name, tensor] : server) copy.emplace(name, tensor.clone());
-  const auto next = toy.method->aggregate(std::move(copy), {{1, 1, step.upload}});
-  const auto now = toy.method->broadcast(next, 1).at("attention");
+  const auto next = toy.aggregate(server, {{1, step.upload}});
+  const auto now = toy.download(next, 1).at("attention");
   EXPECT_LT(norm64(now - trained), norm64(down.at("attention") - trained));
 }
 
 // Upload and download are the model: the attention that travels is what the model then uses.
 TEST(PFedHT, UploadIsReceivedMinusTrainedAndTheTrainedRest) {
   auto toy = tiny({.method = "pfedht"});
-  const auto down = toy.method->broadcast(toy.driver->server(), 2);
+  const auto down = toy.download(toy.server(), 2);
   const auto local = local_of(toy, 2, 1);
   const auto step = toy.method->local_update({}, down, local);
   // d_A leads the tiny layout.
@@ -145,19 +142,27 @@ TEST(PFedHT, GeneratedRowsAreQueryKeyValue) {
   EXPECT_FALSE(at::allclose(with_rows(0), with_rows(2)));
 }
 
-// experiments.md §2: d_A and the size of the small preset; what is generated is what attends.
+TensorDict sent(const AnyMethod& method, const ServerState& server, ClientId id,
+                const tessera::Setup& setup) {
+  TensorDict out;
+  method.broadcast(server, std::vector<Ask<TensorDict>>{{id, Why::kTrain}}, setup,
+                   [&](const auto&, TensorDict down) { out = std::move(down); });
+  return out;
+}
+
+// docs/experiments.md §2: d_A and the size of the small preset; what is generated is what attends.
 TEST(PFedHT, OnVitSTheGeneratedNumbersAreToQkvDepthByDepth) {
   const auto model = *make_model("vit-s", {{3, 32, 32}, 10});
   const auto method = find_method("pfedht")->draft()->build({});
-  const tessera::Setup setup{*model, 20, 5, 0.25, 1};
+  const tessera::Setup setup{*model, 20, 5, 0.25, 1, 0, 1};
   ASSERT_TRUE(method->check(setup).ok());
   const auto server = method->init_server(setup);
-  EXPECT_EQ(server.at("hn.phi").numel(), 2'402'432);
-  const auto down = method->broadcast(server, 3);
+  EXPECT_EQ(server->tensors().at("hn.phi").numel(), 2'402'432);
+  const auto down = sent(*method, *server, 3, setup);
   EXPECT_EQ(down.at("attention").numel(), 36'864);
   const ClientData none;
-  const Local local{*model, none, 1, 42};
-  const auto pre = method->personalize({}, down, local, View::kPre).weights->w;
+  const Local local{{*model, none, 1, 42}, setup, 3};
+  const auto pre = method->local_update({}, down, local).before.value().w;
   const auto views = model->layout().views(pre);
   int64_t depth = 0;
   for (size_t i = 0; i < views.size(); ++i) {
@@ -191,22 +196,41 @@ TEST(PFedHT, NewcomersTrainTheirAttentionOnly) {
   for (const char* mode : {"embed", "finetune", "both"}) {
     auto toy = tiny({.method = "pfedht", .words = {{"newclient", mode}}});
     toy.play(1, 1);
-    const auto& server = toy.driver->server();
-    const auto down = toy.method->broadcast_guest(server, toy.method->greet(server), 4);
-    const Local local{*toy.model, toy.federation.newcomers[0], 2, 42, true};
-    const auto pre = toy.method->personalize({}, down, local, View::kPre).weights->w;
+    const auto server = toy.server();
+    const auto down = toy.download_guest(server, std::nullopt, 4, {}, 2);
+    const auto local = toy.local(4, 2, 42, Why::kJoin);
+    const auto pre = toy.personal({}, down, local, View::kPre).weights->w;
     const auto rest = pre.narrow(0, kAttention, kAll - kAttention);
     EXPECT_TRUE(rest.equal(server.at("eta.w"))) << mode;
     EXPECT_EQ(pre.narrow(0, 0, kAttention).equal(down.at("attention")),
               mode == std::string("embed"));
     const auto step = toy.method->local_update({}, down, local);
     EXPECT_FALSE(step.upload.contains("eta.w"));
+    EXPECT_NO_THROW(toy.method->require_upload(
+        toy.method->expected(*toy.typed(server), Why::kJoin, toy.setup(2)), step.upload));
     const TrainOptions train{.batch = 8, .lr = 0.1};
     const Weights start{at::cat({down.at("attention"), down.at("eta.w")}), at::empty({0})};
     const auto only = toy.model->layout().mask(Role::kAttention);
     const auto after = local_sgd(start, local, train, {.only = only}).weights.w;
     EXPECT_TRUE(step.upload.at("delta").equal((start.w - after).narrow(0, 0, kAttention)));
+    // It holds eta from now on; what it trains in the post view is everything.
+    EXPECT_TRUE(step.next.at("eta.w").equal(server.at("eta.w")));
+    const auto guest = toy.learn(server, std::nullopt, step.upload, 2);
+    const auto again = toy.download_guest(server, guest, 4, {}, 2);
+    EXPECT_FALSE(again.contains("eta.w"));
+    const auto post = toy.personal(step.next, again, local, View::kPost).weights->w;
+    EXPECT_FALSE(post.narrow(0, kAttention, kAll - kAttention).equal(server.at("eta.w")));
   }
+}
+
+// A newcomer's eta is the one thing that a fresh state does not show.
+TEST(PFedHT, ForgedClientStatesAreRefused) {
+  const auto toy = tiny({.method = "pfedht"});
+  const auto local = toy.local(4);
+  const auto with = [](Tensor w) { return TensorDict{{"eta.w", w}, {"eta.b", at::empty({0})}}; };
+  EXPECT_NO_THROW(toy.method->check_client({}, local));
+  EXPECT_NO_THROW(toy.method->check_client(with(at::zeros({kAll - kAttention})), local));
+  EXPECT_THROW(toy.method->check_client(with(at::zeros({kAll})), local), std::invalid_argument);
 }
 
 TEST(PFedHT, AModelWithoutAttentionIsRefused) {
@@ -226,12 +250,13 @@ TEST(PFedHT, ShareHeadsUsesOneOutputForAllDepths) {
   for (auto& option : draft->options())
     if (option.spec.key == "share_heads") **std::get_if<bool*>(&option.target) = true;
   const TinyAttention model;
-  const tessera::Setup setup{model, 4, 5, 1.0, 1};
+  const tessera::Setup setup{model, 4, 5, 1.0, 1, 0, 1};
   const auto method = draft->build({});
   ASSERT_TRUE(method->check(setup).ok());
   const auto server = method->init_server(setup);
-  EXPECT_EQ(server.at("hn.phi").numel(), hypernet_numel({32, 64, 1, kAttention, kDepths}));
-  EXPECT_EQ(method->broadcast(server, 0).at("attention").numel(), kAttention);
+  EXPECT_EQ(server->tensors().at("hn.phi").numel(),
+            hypernet_numel({32, 64, 1, kAttention, kDepths}));
+  EXPECT_EQ(sent(*method, *server, 0, setup).at("attention").numel(), kAttention);
 }
 
 TEST(PFedHTWithoutHypernetwork, AttentionStaysAtTheClient) {
@@ -242,7 +267,7 @@ TEST(PFedHTWithoutHypernetwork, AttentionStaysAtTheClient) {
   // Two clients' attention after two rounds, by the loop written out.
   const TrainOptions train{.batch = 8, .lr = 0.1};
   const Split split(toy.model->layout(), Role::kAttention);
-  const auto first = toy.model->init(toy.setup->key);
+  const auto first = toy.model->init(toy.setup().key);
   auto eta = split.rest_of(first);
   std::vector<Tensor> own(4, split.part_of(first.w));
   for (int64_t round = 1; round <= 2; ++round) {
@@ -255,9 +280,9 @@ TEST(PFedHTWithoutHypernetwork, AttentionStaysAtTheClient) {
     }
     eta = mean(uploads);
   }
-  EXPECT_TRUE(toy.driver->server().at("eta.w").equal(eta.w));
-  for (const auto& [id, state] : toy.engine->states())
-    EXPECT_TRUE(state.at("attention").equal(own[static_cast<size_t>(id)])) << id;
+  EXPECT_TRUE(toy.server().at("eta.w").equal(eta.w));
+  for (ClientId id = 0; id < 4; ++id)
+    EXPECT_TRUE(toy.state(id).at("attention").equal(own[static_cast<size_t>(id)])) << id;
 }
 
 TEST(PFedHTWithoutHypernetwork, MeanAttentionIsUploadedAndGivenToNewcomers) {
@@ -266,34 +291,51 @@ TEST(PFedHTWithoutHypernetwork, MeanAttentionIsUploadedAndGivenToNewcomers) {
   EXPECT_EQ(round.bytes_down, 4 * 4 * (kAll - kAttention));
   EXPECT_EQ(round.bytes_up, 4 * 4 * kAll);
   auto sum = at::zeros({kAttention});
-  for (const auto& [id, state] : toy.engine->states()) sum += state.at("attention");
-  const auto& server = toy.driver->server();
+  for (ClientId id = 0; id < 4; ++id) sum += toy.state(id).at("attention");
+  const auto server = toy.server();
   EXPECT_TRUE(at::allclose(server.at("mean_attention"), sum / 4));
-  const auto down = toy.method->broadcast_guest(server, toy.method->greet(server), 4);
+  EXPECT_FALSE(toy.download(server, 0, Why::kEvaluate).contains("attention"));
+  const auto down = toy.download_guest(server, std::nullopt, 4);
   EXPECT_TRUE(down.at("attention").equal(server.at("mean_attention")));
   EXPECT_EQ(toy.evaluate(1).onboard_down, 2 * 4 * kAll);
 }
 
 TEST(PFedHN, ServesEveryClientItsOwnGeneratedModel) {
   auto toy = make_toy({.method = "pfedhn"}, 5);
-  const auto& server = toy.driver->server();
-  EXPECT_EQ(server.at("hn.z").sizes(), (std::vector<int64_t>{5, 2}));  // 1 + N/4
-  const auto a = toy.method->broadcast(server, 0).at("w"),
-             b = toy.method->broadcast(server, 1).at("w");
-  const auto first = toy.model->init(toy.setup->key).w;
+  const auto server = toy.server();
+  EXPECT_EQ(toy.exhibits(server, {}).at(0).value.sizes(),
+            (std::vector<int64_t>{5, 2}));  // 1 + N/4
+  const auto a = toy.download(server, 0).at("w"), b = toy.download(server, 1).at("w");
+  const auto first = toy.model->init(toy.setup().key).w;
   EXPECT_FALSE(a.equal(b));
   EXPECT_LT(norm64(a - first), 0.3 * norm64(first));
-  const Local local{*toy.model, toy.federation.clients[0], 1, 42};
-  const auto pre = toy.method->personalize({}, toy.method->broadcast(server, 0), local, View::kPre);
+  const auto pre = toy.personal({}, toy.download(server, 0), toy.local(0), View::kPre);
   EXPECT_TRUE(pre.weights->w.equal(a));
+}
+
+// A state holds the embeddings of those who took part; the others' are drawn when they are needed.
+TEST(PFedHN, EmbeddingsAreKeptForThoseWhoTookPart) {
+  ToyOptions options{.method = "pfedhn"};
+  options.federation.participation = 0.4;
+  auto toy = make_toy(options, 5);
+  const auto before = toy.exhibits(toy.server(), {}).at(0).value;
+  toy.play(1, 1);
+  const auto after = toy.exhibits(toy.server(), {}).at(0).value;
+  int64_t kept = 0;
+  for (ClientId id = 0; id < 5; ++id) {
+    const bool took_part = toy.server().contains(fmt::format("hn.embeddings@{}.z", id));
+    kept += took_part;
+    EXPECT_EQ(after[id].equal(before[id]), !took_part) << id;
+  }
+  EXPECT_EQ(kept, 2);
 }
 
 TEST(PFedHN, LocalTrainingIsCountedInSteps) {
   ToyOptions options{.method = "pfedhn", .numbers = {{"steps", 7}}};
   options.train.batch = 8;  // 36 samples: 5 steps an epoch
   auto toy = make_toy(options);
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
-  const Local local{*toy.model, toy.federation.clients[0], 1, 42};
+  const auto down = toy.download(toy.server(), 0);
+  const auto local = toy.local(0);
   const auto step = toy.method->local_update({}, down, local);
   const Weights start{down.at("w"), down.at("b")};
   const auto seven = local_sgd(start, local, options.train, {.epochs = 2, .max_steps = 7});

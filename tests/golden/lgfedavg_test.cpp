@@ -12,12 +12,11 @@ TEST(LgFedAvg, OneRoundByHandIsTheMirrorImageOfFedPer) {
   auto toy = napkin_toy({.method = "lgfedavg", .numbers = {{"warmup", 0}}});
   const auto report = toy.play(1, 1).at(0);
   const auto a = napkin_slope(kNapkinStart, kNapkinA), b = napkin_slope(kNapkinStart, kNapkinB);
-  EXPECT_NEAR(toy.driver->server().at("top").item<float>(),
+  EXPECT_NEAR(toy.server().at("top").item<float>(),
               kNapkinStart.head - kNapkinLr * (a.head + 3 * b.head) / 4, 1e-6);
-  const auto states = toy.engine->states();
-  EXPECT_NEAR(states[0].second.at("base.w").item<float>(), kNapkinStart.body - kNapkinLr * a.body,
+  EXPECT_NEAR(toy.state(0).at("base.w").item<float>(), kNapkinStart.body - kNapkinLr * a.body,
               1e-6);
-  EXPECT_NEAR(states[1].second.at("base.w").item<float>(), kNapkinStart.body - kNapkinLr * b.body,
+  EXPECT_NEAR(toy.state(1).at("base.w").item<float>(), kNapkinStart.body - kNapkinLr * b.body,
               1e-6);
   EXPECT_EQ(report.bytes_down, 2 * 4);  // d_P each
   EXPECT_EQ(report.bytes_up, 2 * 4);
@@ -30,9 +29,8 @@ TEST(LgFedAvg, AllWarmUpIsFedAvg) {
   options.method = "fedavg";
   auto avg = make_toy(options, 4, 0);
   lg.play(1, 3), avg.play(1, 3);
-  const auto& server = lg.driver->server();
-  EXPECT_TRUE(
-      at::cat({server.at("base.w"), server.at("top")}).equal(avg.driver->server().at("g.w")));
+  const auto server = lg.server();
+  EXPECT_TRUE(at::cat({server.at("base.w"), server.at("top")}).equal(avg.server().at("g.w")));
   const auto a = lg.evaluate(3), b = avg.evaluate(3);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(a.clients[i].pre_test.loss, b.clients[i].pre_test.loss);
@@ -50,8 +48,8 @@ TEST(LgFedAvg, TheWarmUpEndsInOneMoreWholeDownload) {
     EXPECT_EQ(report.bytes_down, round <= 3 ? kWhole : kTop) << round;
     EXPECT_EQ(report.bytes_up, round <= 2 ? kWhole : kTop) << round;
     if (round != 2) continue;
-    const auto down = toy.method->broadcast(toy.driver->server(), 0);
-    EXPECT_TRUE(down.at("base.w").equal(toy.driver->server().at("base.w")));
+    const auto down = toy.download(toy.server(), 0, Why::kTrain, {}, 3);
+    EXPECT_TRUE(down.at("base.w").equal(toy.server().at("base.w")));
     EXPECT_EQ(down.at("warm").item<int64_t>(), 0);
   }
 }
@@ -61,21 +59,36 @@ TEST(LgFedAvg, AClientThatWasAwayStartsFromTheWarmUpsEnd) {
   options.federation.participation = 0.5;  // one of two clients
   auto toy = napkin_toy(options);
   toy.play(1, 2);
-  const auto base = toy.driver->server().at("base.w").clone();
+  const auto base = toy.server().at("base.w").clone();
   toy.play(3, 3);
   const auto here = cohort_of(options.seed, 3, 2, 0.5).at(0);
   const auto away = 1 - here;
-  EXPECT_TRUE(toy.driver->server().at("base.w").equal(base));
-  EXPECT_TRUE(toy.method->broadcast(toy.driver->server(), away).at("base.w").equal(base));
-  EXPECT_FALSE(toy.method->broadcast(toy.driver->server(), here).contains("base.w"));
+  EXPECT_TRUE(toy.server().at("base.w").equal(base));
+  EXPECT_TRUE(toy.download(toy.server(), away, Why::kTrain, {}, 4).at("base.w").equal(base));
+  EXPECT_FALSE(toy.download(toy.server(), here, Why::kTrain, {}, 4).contains("base.w"));
+}
+
+// The warm-up is over when its rounds are, whether they counted or not.
+TEST(LgFedAvg, TheWarmUpFollowsTheRound) {
+  auto toy = napkin_toy({.method = "lgfedavg", .numbers = {{"warmup", 0.4}}});
+  for (int64_t round = 1; round <= 5; ++round) {
+    const auto down = toy.download(toy.server(), 0, Why::kTrain, {}, round);
+    EXPECT_EQ(down.at("warm").item<int64_t>(), round <= 2) << round;
+    EXPECT_TRUE(down.contains("base.w")) << "nobody has one of its own yet";
+    const auto expected =
+        toy.method->expected(*toy.typed(toy.server()), Why::kTrain, toy.setup(round));
+    EXPECT_EQ(expected.contains("base.w"), round <= 2) << round;
+    const auto up = toy.method->local_update(toy.fresh(0), down, toy.local(0, round)).upload;
+    EXPECT_NO_THROW(toy.method->require_upload(expected, up)) << round;
+  }
 }
 
 TEST(LgFedAvg, NewcomersNeedTheBank) {
   auto toy = napkin_toy({.method = "lgfedavg"}, 1);
-  EXPECT_NE(message(toy.method->check(*toy.setup)).find("method.base_bank = true"),
+  EXPECT_NE(message(toy.method->check(toy.setup())).find("method.base_bank = true"),
             std::string::npos);
   auto banked = napkin_toy({.method = "lgfedavg", .numbers = {{"base_bank", 1}}}, 1);
-  EXPECT_TRUE(banked.method->check(*banked.setup).ok());
+  EXPECT_TRUE(banked.method->check(banked.setup()).ok());
 }
 
 TEST(LgFedAvg, ANewcomerAveragesSoftmaxOutputs) {
@@ -87,10 +100,9 @@ TEST(LgFedAvg, ANewcomerAveragesSoftmaxOutputs) {
   EXPECT_EQ(evaluation.onboard_down, 4 * (1 + 2));  // d_P, and K d_B of both clients
   EXPECT_EQ(evaluation.eval_down, 2 * 4);           // clients: d_P
 
-  const auto down = toy.method->broadcast_guest(toy.driver->server(), {}, 2);
-  const Local local{*toy.model, toy.federation.newcomers[0], 2, 42, true};
-  const auto state = toy.method->init_client(*toy.setup, 2);
-  const double x = 3, top = toy.driver->server().at("top").item<float>();
+  const auto down = toy.download_guest(toy.server(), std::nullopt, 2);
+  const auto state = toy.fresh(2);
+  const double x = 3, top = toy.server().at("top").item<float>();
   double p0 = 0;
   for (const auto& data : {kNapkinA, kNapkinB}) {
     const double body = kNapkinStart.body - kNapkinLr * napkin_slope(kNapkinStart, data).body;
@@ -98,7 +110,7 @@ TEST(LgFedAvg, ANewcomerAveragesSoftmaxOutputs) {
   }
   for (const View view : {View::kPre, View::kPost}) {
     const auto logits =
-        toy.method->personalize(state, down, local, view).predict(at::full({1, 1}, x));
+        toy.personal(state, down, toy.local(2, 2), view).predict(at::full({1, 1}, x));
     EXPECT_NEAR(logits[0][0].item<double>(), std::log(p0), 1e-5);
     EXPECT_NEAR(logits[0][1].item<double>(), std::log(1 - p0), 1e-5);
   }
@@ -109,22 +121,20 @@ TEST(LgFedAvg, RunningStatisticsStayWithTheRepresentation) {
   options.train.batch = 8;
   Toy toy(toy_federation(2, 1, 60, true), *make_model("lenet16-bn", {{1, 28, 28}, 3}), options);
   toy.play(1, 1);
-  const auto states = toy.engine->states();
-  EXPECT_FALSE(states[0].second.at("base.b").equal(states[1].second.at("base.b")));
+  const std::vector<TensorDict> states{toy.state(0), toy.state(1)};
+  EXPECT_FALSE(states[0].at("base.b").equal(states[1].at("base.b")));
   // In the bank they come with their representation: each member predicts as its owner does.
-  const auto down = toy.method->broadcast_guest(toy.driver->server(), {}, 2);
+  const auto down = toy.download_guest(toy.server(), std::nullopt, 2);
   EXPECT_EQ(down.at("bank").size(1),
-            states[0].second.at("base.w").numel() + states[0].second.at("base.b").numel());
+            states[0].at("base.w").numel() + states[0].at("base.b").numel());
   const auto x = toy.federation.newcomers[0].range(Part::kTest, 0, 12).x;
   auto mean = at::zeros({12, 3});
-  for (size_t i = 0; i < 2; ++i) {
-    const auto own = toy.method->personalize(
-        states[i].second, toy.method->broadcast(toy.driver->server(), static_cast<ClientId>(i)),
-        {*toy.model, toy.federation.clients[i], 2, 42}, View::kPre);
+  for (ClientId i = 0; i < 2; ++i) {
+    const auto own =
+        toy.personal(toy.state(i), toy.download(toy.server(), i), toy.local(i, 2), View::kPre);
     mean += at::softmax(own.predict(x), 1) / 2;
   }
-  const auto asked = toy.method->personalize(
-      states[0].second, down, {*toy.model, toy.federation.newcomers[0], 2, 42, true}, View::kPre);
+  const auto asked = toy.personal(states[0], down, toy.local(2, 2), View::kPre);
   EXPECT_TRUE(at::allclose(asked.predict(x).exp(), mean, 1e-4, 1e-6));
 }
 

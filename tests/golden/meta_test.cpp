@@ -1,4 +1,4 @@
-// The meta-learning family on a model whose derivatives fit on a napkin (methods.md §6).
+// The meta-learning family on a model whose derivatives fit on a napkin (docs/methods.md §6).
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(FedMeta, MamlByHandCountsClientsByTheirQuerySamples) {
   toy.play(1, 1);
   const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA).w;
   const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB).w;
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   EXPECT_NEAR(number(server, "g.w", 0), kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12, 1e-6);
   EXPECT_NEAR(number(server, "g.w", 1), kStart.head - kBeta * (4 * a.head + 8 * b.head) / 12, 1e-6);
 }
@@ -92,12 +92,12 @@ TEST(FedMeta, FirstOrderLeavesTheHessianOut) {
   toy.play(1, 1);
   const auto flat = [](const Data& data) {
     const size_t n = data.x.size() / 5;
-    const auto there = step(kStart, {kAlpha, kAlpha}, slope(kStart, data.cut(0, n)));
-    return slope(there, data.cut(n, data.x.size()));
+    const auto moved_to = step(kStart, {kAlpha, kAlpha}, slope(kStart, data.cut(0, n)));
+    return slope(moved_to, data.cut(n, data.x.size()));
   };
   const auto a = flat(kA), b = flat(kB);
-  EXPECT_NEAR(number(toy.driver->server(), "g.w", 0),
-              kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12, 1e-6);
+  EXPECT_NEAR(number(toy.server(), "g.w", 0), kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12,
+              1e-6);
   auto same = napkin("fedmeta-maml", {.words = {{"order", "first"}}});
   same.play(1, 1);
   EXPECT_EQ(fingerprint(toy), fingerprint(same));
@@ -109,7 +109,7 @@ TEST(FedMeta, InnerStepsArePerBatchOrOne) {
     ToyOptions options{.words = {{"inner", inner}}};
     auto toy = napkin("fedmeta-maml", options, 1);
     toy.play(1, 1);
-    return number(toy.driver->server(), "g.w", 0);
+    return number(toy.server(), "g.w", 0);
   };
   const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA).w;
   const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB).w;
@@ -123,7 +123,7 @@ TEST(FedMeta, MetaSgdLearnsARatePerCoordinate) {
   toy.play(1, 1);
   const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA);
   const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB);
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   const auto mean = [](double p, double q) { return kBeta * (4 * p + 8 * q) / 12; };
   ASSERT_EQ(server.at("g.w").numel(), 4);
   EXPECT_NEAR(number(server, "g.w", 0), kStart.body - mean(a.w.body, b.w.body), 1e-6);
@@ -142,7 +142,7 @@ TEST(FedMeta, AdamMovesEveryCoordinateByBeta) {
     const auto sign = [](double v) { return v > 0 ? 1 : -1; };
     return from - kBeta * (4 * sign(p) + 8 * sign(q)) / 12;
   };
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   ASSERT_LT(a.w.body * b.w.body, 0) << "the clients agree; the test could not tell the two apart";
   EXPECT_NEAR(number(server, "g.w", 0), moved(kStart.body, a.w.body, b.w.body), 1e-5);
   EXPECT_NEAR(number(server, "g.w", 1), moved(kStart.head, a.w.head, b.w.head), 1e-5);
@@ -154,9 +154,9 @@ TEST(FedMeta, OuterRateDecaysByRound) {
   ToyOptions options{.words = {{"outer", "adam"}}};
   options.train.lr_decay = 0.5;
   auto toy = napkin("fedmeta-maml", options);
-  const auto from = toy.driver->server();
-  const Local local{*toy.model, toy.federation.clients[0], 3, 42};
-  const auto up = toy.method->local_update({}, toy.method->broadcast(from, 0), local).upload;
+  const auto from = toy.server();
+  const auto local = toy.local(0, 3, 42);
+  const auto up = toy.method->local_update({}, toy.download(from, 0), local).upload;
   EXPECT_NEAR(std::abs(number(up, "value.w", 0) - kStart.body), kBeta / 4, 1e-5);
 }
 
@@ -164,14 +164,14 @@ TEST(FedMeta, EvaluatesBeforeAndAfterAdaptation) {
   auto toy = napkin("fedmeta-maml");
   auto data = napkin_client(kA.x, kA.y);
   data.support = {1, 2};
-  const Local local{*toy.model, data, 1, 42};
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
-  const auto pre = toy.method->personalize({}, down, local, View::kPre).weights->w;
-  const auto post = toy.method->personalize({}, down, local, View::kPost).weights->w;
-  const auto there = step(kStart, {kAlpha, kAlpha}, slope(kStart, kA.cut(1, 3)));
+  const auto local = toy.local(0, data);
+  const auto down = toy.download(toy.server(), 0);
+  const auto pre = toy.personal({}, down, local, View::kPre).weights->w;
+  const auto post = toy.personal({}, down, local, View::kPost).weights->w;
+  const auto moved_to = step(kStart, {kAlpha, kAlpha}, slope(kStart, kA.cut(1, 3)));
   EXPECT_EQ(pre[0].item<float>(), 0.5F);
-  EXPECT_NEAR(post[0].item<float>(), there.body, 1e-6);
-  EXPECT_NEAR(post[1].item<float>(), there.head, 1e-6);
+  EXPECT_NEAR(post[0].item<float>(), moved_to.body, 1e-6);
+  EXPECT_NEAR(post[1].item<float>(), moved_to.head, 1e-6);
 }
 
 TEST(FedMetaPer, BasesAreAveragedAndHeadsStay) {
@@ -179,25 +179,23 @@ TEST(FedMetaPer, BasesAreAveragedAndHeadsStay) {
   toy.play(1, 1);
   const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA);
   const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB);
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   ASSERT_EQ(server.at("shared.w").numel(), 2);  // the base and its rate
   const auto mean = [](double p, double q) { return kBeta * (4 * p + 8 * q) / 12; };
   EXPECT_NEAR(number(server, "shared.w", 0), kStart.body - mean(a.w.body, b.w.body), 1e-6);
   EXPECT_NEAR(number(server, "shared.w", 1), kAlpha - mean(a.alpha.body, b.alpha.body), 1e-6);
-  const auto states = toy.engine->states();
-  for (size_t i = 0; i < 2; ++i) {
+  for (ClientId i = 0; i < 2; ++i) {
     const auto& by = i == 0 ? a : b;
-    EXPECT_NEAR(number(states[i].second, "head", 0), kStart.head - kBeta * by.w.head, 1e-6);
-    EXPECT_NEAR(number(states[i].second, "head", 1), kAlpha - kBeta * by.alpha.head, 1e-6);
+    EXPECT_NEAR(number(toy.state(i), "head", 0), kStart.head - kBeta * by.w.head, 1e-6);
+    EXPECT_NEAR(number(toy.state(i), "head", 1), kAlpha - kBeta * by.alpha.head, 1e-6);
   }
   // The second round starts from the client's own head: its upload shows it.
-  const Local local{*toy.model, toy.federation.clients[1], 2, 42};
-  const auto up =
-      toy.method->local_update(states[1].second, toy.method->broadcast(server, 1), local).upload;
+  const auto own = toy.state(1);
+  const auto up = toy.method->local_update(own, toy.download(server, 1), toy.local(1, 2)).upload;
   ASSERT_EQ(up.at("shared.value.w").numel(), 2);
   EXPECT_FALSE(up.contains("head"));
-  const Point w{number(server, "shared.w", 0), number(states[1].second, "head", 0)};
-  const Point alpha{number(server, "shared.w", 1), number(states[1].second, "head", 1)};
+  const Point w{number(server, "shared.w", 0), number(own, "head", 0)};
+  const Point alpha{number(server, "shared.w", 1), number(own, "head", 1)};
   EXPECT_NEAR(number(up, "shared.value.w", 0), w.body - kBeta * meta_slope(w, alpha, kB).w.body,
               1e-6);
 }
@@ -207,15 +205,15 @@ TEST(FedMetaPer, FirstHeadMayBeTheServersMean) {
   auto toy = napkin("fedmetaper-maml", options);
   const auto report = toy.play(1, 1).at(0);
   EXPECT_EQ(report.bytes_up, 2 * 2 * 4);  // whole models
-  const auto& server = toy.driver->server();
-  const auto down = toy.method->broadcast(server, 0);
+  const auto server = toy.server();
+  const auto down = toy.download(server, 0);
   const Point mean{number(server, "shared.w", 0), number(server, "shared.w", 1)};
-  const Local local{*toy.model, toy.federation.clients[0], 2, 42};
+  const auto local = toy.local(0, 2, 42);
   // A client without a head of its own (here: none yet) starts from the mean, one with it does not.
   const auto fresh = toy.method->local_update({}, down, local).next;
   EXPECT_NEAR(number(fresh, "head", 0),
               mean.head - kBeta * meta_slope(mean, {kAlpha, kAlpha}, kA).w.head, 1e-6);
-  const auto own = toy.engine->states()[0].second;
+  const auto own = toy.state(0);
   const Point mine{mean.body, number(own, "head", 0)};
   EXPECT_NEAR(number(toy.method->local_update(own, down, local).next, "head", 0),
               mine.head - kBeta * meta_slope(mine, {kAlpha, kAlpha}, kA).w.head, 1e-6);
@@ -235,8 +233,7 @@ struct Choice {
             {"heads", at::tensor(heads).view({n, 1})}};
   }
   Personal personal(View view) const {
-    return toy.method->personalize(toy.method->init_client(*toy.setup, 9), down,
-                                   {*toy.model, data, 1, 42, true}, view);
+    return toy.personal(toy.fresh(9), down, toy.local(9, data), view);
   }
 };
 
@@ -269,29 +266,47 @@ TEST(FedMetaPer, BankHoldsTheHeadsOfThoseWhoTookPart) {
   ToyOptions options{.numbers = {{"head_bank", 1}}};
   options.federation.participation = 0.5;  // one of two
   auto toy = napkin("fedmetaper-maml", options);
-  const auto before = toy.method->broadcast_guest(toy.driver->server(), {}, 9);
+  const auto before = toy.download_guest(toy.server(), std::nullopt, 9);
   EXPECT_EQ(before.at("heads").size(0), 0);
   const auto report = toy.play(1, 1).at(0);
   EXPECT_EQ(report.bytes_down, 4);
   EXPECT_EQ(report.bytes_up, 4 * 2);  // d_B and, for the bank, d_P
-  const auto guest = toy.method->broadcast_guest(toy.driver->server(), {}, 9);
+  const auto guest = toy.download_guest(toy.server(), std::nullopt, 9);
   ASSERT_EQ(guest.at("heads").size(0), 1);
   const auto trained = cohort_of(options.seed, 1, 2, 0.5).at(0);
-  toy.evaluate(1);  // makes every state
-  const auto head = toy.engine->states()[static_cast<size_t>(trained)].second.at("head");
-  EXPECT_TRUE(at::equal(guest.at("heads")[0], head));
+  EXPECT_TRUE(at::equal(guest.at("heads")[0], toy.state(trained).at("head")));
+  EXPECT_FALSE(toy.download(toy.server(), trained, Why::kEvaluate).contains("heads"));
 }
 
 TEST(FedMetaPer, RefusesNewcomersWithoutABank) {
   auto toy = napkin("fedmetaper-maml");
-  EXPECT_TRUE(toy.method->check(*toy.setup).ok());
-  toy.setup->newcomers = 1;
-  const auto refused = toy.method->check(*toy.setup);
+  EXPECT_TRUE(toy.method->check(toy.setup()).ok());
+  auto setup = toy.setup();
+  setup.newcomers = 1;
+  const auto refused = toy.method->check(setup);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(message(refused).find("method.head_bank"), std::string::npos);
   auto banked = napkin("fedmetaper-maml", {.numbers = {{"head_bank", 1}}});
-  banked.setup->newcomers = 1;
-  EXPECT_TRUE(banked.method->check(*banked.setup).ok());
+  EXPECT_TRUE(banked.method->check(setup).ok());
+}
+
+TEST(FedMetaPer, ARestoredHeadHasTheSizeOfAHead) {
+  for (const char* head_init : {"seed", "server_mean"}) {
+    auto toy = napkin("fedmetaper-metasgd", {.words = {{"head_init", head_init}}});
+    toy.play(1, 1);
+    const auto refused = [&](const TensorDict& state) {
+      try {
+        toy.method->check_client(state, toy.local(0));
+      } catch (const std::invalid_argument&) {
+        return true;
+      }
+      return false;
+    };
+    EXPECT_FALSE(refused(toy.state(0))) << head_init;
+    EXPECT_FALSE(refused(toy.fresh(0))) << head_init;
+    EXPECT_TRUE(refused({{"head", at::zeros({3})}})) << head_init;
+    EXPECT_EQ(refused({}), head_init == std::string("seed"));
+  }
 }
 
 TEST(MetaFamily, RefusesClientsThatCannotBeCut) {
@@ -311,9 +326,8 @@ TEST(FedAvgMeta, IsFedAvgTunedOnSupport) {
   EXPECT_EQ(fingerprint(meta), fingerprint(plain));
   auto data = napkin_client(kA.x, kA.y);
   data.support = {1, 2};
-  const auto down = meta.method->broadcast(meta.driver->server(), 0);
-  const auto post =
-      meta.method->personalize({}, down, {*meta.model, data, 1, 42}, View::kPost).weights->w;
+  const auto down = meta.download(meta.server(), 0);
+  const auto post = meta.personal({}, down, meta.local(0, data), View::kPost).weights->w;
   const Point g{number(down, "w", 0), number(down, "w", 1)};
   EXPECT_NEAR(post[0].item<float>(), step(g, {0.2, 0.2}, slope(g, kA.cut(1, 3))).body, 1e-6);
 }
@@ -327,17 +341,15 @@ TEST(FedPerMeta, StartsFromTheMeanHead) {
   EXPECT_EQ(fingerprint(meta), fingerprint(plain));
   auto data = napkin_client(kA.x, kA.y);
   data.support = {1, 2};
-  const auto& server = meta.driver->server();
+  const auto server = meta.server();
   const Point w{number(server, "base.w", 0), number(server, "mean_head", 0)};
-  const auto own = meta.engine->states()[0].second;
+  const auto own = meta.state(0);
   ASSERT_NE(number(own, "head", 0), w.head);
-  const auto post = meta.method
-                        ->personalize(own, meta.method->broadcast_eval(server, 0),
-                                      {*meta.model, data, 1, 42}, View::kPost)
-                        .weights->w;
-  const auto there = step(w, {0.2, 0.2}, slope(w, kA.cut(1, 3)));
-  EXPECT_NEAR(post[0].item<float>(), there.body, 1e-6);
-  EXPECT_NEAR(post[1].item<float>(), there.head, 1e-6);
+  const auto down = meta.download(server, 0, Why::kEvaluate);
+  const auto post = meta.personal(own, down, meta.local(0, data), View::kPost).weights->w;
+  const auto moved_to = step(w, {0.2, 0.2}, slope(w, kA.cut(1, 3)));
+  EXPECT_NEAR(post[0].item<float>(), moved_to.body, 1e-6);
+  EXPECT_NEAR(post[1].item<float>(), moved_to.head, 1e-6);
 }
 
 }  // namespace

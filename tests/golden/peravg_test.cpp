@@ -1,12 +1,12 @@
-// Per-FedAvg against closed forms, its batches (methods.md §4.2), and its second derivatives.
+// Per-FedAvg against closed forms, its batches (docs/methods.md §4.2), and its second derivatives.
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <set>
 
-#include "optim/hvp.hpp"
 #include "support/quadratic.hpp"
+#include "train/hvp.hpp"
 
 namespace tessera::test {
 namespace {
@@ -45,7 +45,7 @@ TEST(PerFedAvg, StepsByHand) {
       const double b = kB[j] + std::pow(rest, 6 * steps) * (kFirst[j] - kB[j]);
       expected[j] = (a + 3 * b) / 4;
     }
-    expect_close(toy.driver->server().at("g.w"), expected, 2e-5);
+    expect_close(toy.server().at("g.w"), expected, 2e-5);
   }
 }
 
@@ -55,7 +55,7 @@ TEST(PerFedAvg, OuterRateIsTheLearningRateUnlessGiven) {
     settings.train.lr = lr;
     auto toy = quadratic_toy({copies(kA, 64)}, settings);
     toy.play(1, 1);
-    return toy.driver->server().at("g.w");
+    return toy.server().at("g.w");
   };
   EXPECT_TRUE(after(0, kBeta).equal(after(kBeta, 7)));
   EXPECT_FALSE(after(0, kBeta).equal(after(0, 7)));
@@ -128,7 +128,7 @@ TEST(PerFedAvg, SecondOrderIsTheExactOne) {
   auto toy = make_toy(settings, 1, 0);
   ASSERT_EQ(toy.federation.clients[0].train_size(), 36);
   const auto& data = toy.federation.clients[0];
-  const Local local{*toy.model, data, 1, 42};
+  const auto local = toy.local(0, 1, 42);
   const auto g = toy.model->init(5);
   const auto up = toy.method->local_update({}, pack(g), local).upload.at("value.w");
 
@@ -161,7 +161,7 @@ TEST(PerFedAvg, EvaluatedAfterOneStep) {
   const auto views = views_of(whole, 0);
   expect_close(views.pre[0].w, kFirst);
   expect_close(views.post[0].w, stepped(all));
-  EXPECT_TRUE(whole.method->global(whole.driver->server())->w.equal(views.pre[0].w));
+  EXPECT_TRUE(whole.global(whole.server())->w.equal(views.pre[0].w));
 
   auto one = quadratic_toy({mixed}, options("fo", 2));
   const auto post = views_of(one, 0).post[0].w;
@@ -181,7 +181,7 @@ TEST(PerFedAvg, NewcomersTakeStepsOfTheirOwn) {
     auto toy =
         quadratic_toy({copies(kA, 4)}, options("fo", 2, {{"ft_steps", steps}}), {copies(kB, 4)});
     toy.play(1, 2);
-    const auto g = pair_of(toy.driver->server().at("g.w"));
+    const auto g = pair_of(toy.server().at("g.w"));
     const auto views = views_of(toy, 2);
     Pair expected{};
     for (size_t j = 0; j < 2; ++j)

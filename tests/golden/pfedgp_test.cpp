@@ -1,12 +1,12 @@
 // pFedGP: the local step against differences, the classifier against its formula, what travels
-// (methods.md §7.3).
+// (docs/methods.md §7.3).
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/key.hpp"
-#include "optim/gp.hpp"
+#include "method/pfedgp/gp.hpp"
 #include "support/toy.hpp"
 #include "tensor/split.hpp"
 
@@ -36,8 +36,8 @@ TEST(PFedGP, AStepDescendsThePredictiveLossOfTheOtherHalf) {
   auto options = options_of();
   options.numbers = {{"inner_steps", 1}};
   auto toy = make_toy(options);
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
-  const Local local{*toy.model, toy.federation.clients[0], 1, 42};
+  const auto down = toy.download(toy.server(), 0);
+  const auto local = toy.local(0, 1, 42);
   const auto step = toy.method->local_update({}, down, local);
 
   const auto parts = split(*toy.model);
@@ -65,16 +65,15 @@ TEST(PFedGP, AStepDescendsThePredictiveLossOfTheOtherHalf) {
 
 TEST(PFedGP, TheAverageCountsClientsNotSamples) {
   auto toy = make_toy(options_of());
-  TensorDict server = toy.driver->server();
+  TensorDict server = toy.server();
   std::vector<Received<TensorDict>> uploads;
   for (ClientId id = 0; id < 2; ++id) {
     const auto data = id == 0 ? some_of(toy, {2, 3, 4, 7}) : toy.federation.clients[1];
     uploads.push_back(
-        {id, 1,
-         toy.method->local_update({}, toy.method->broadcast(server, id), {*toy.model, data, 1, 5})
-             .upload});
+        {id,
+         toy.method->local_update({}, toy.download(server, id), toy.local(id, data, 1, 5)).upload});
   }
-  const auto g = toy.method->aggregate(server, uploads).at("g.w");
+  const auto g = toy.aggregate(server, uploads).at("g.w");
   EXPECT_TRUE(at::allclose(g, (uploads[0].body.at("value.w") + uploads[1].body.at("value.w")) / 2,
                            1e-6, 1e-7));
 }
@@ -83,10 +82,10 @@ TEST(PFedGP, TheAverageCountsClientsNotSamples) {
 TEST(PFedGP, NewcomersNeedNoTraining) {
   auto toy = make_toy(options_of(), 4, 1);
   toy.play(1, 2);
-  const auto down = toy.method->broadcast(toy.driver->server(), 4);
+  const auto down = toy.download_guest(toy.server(), std::nullopt, 4);
   const auto& data = toy.federation.newcomers[0];
-  const Local local{*toy.model, data, 3, 9, true};
-  const auto personal = toy.method->personalize({}, down, local, View::kPre);
+  const auto local = toy.local(4, 3, 9);
+  const auto personal = toy.personal({}, down, local, View::kPre);
   const auto parts = split(*toy.model);
   // Any head will do.
   const auto w = parts.joined(at::randn({parts.numel()}), {down.at("w"), down.at("b")});
@@ -104,14 +103,14 @@ TEST(PFedGP, TheCapLimitsTheKernel) {
   auto options = options_of();
   options.numbers = {{"cap", 10}};
   auto toy = make_toy(options);
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
+  const auto down = toy.download(toy.server(), 0);
   const auto& rows = toy.federation.clients[0].train;
   const auto ten = some_of(toy, {rows.begin(), rows.begin() + 10});
   const auto x = toy.federation.clients[0].range(Part::kTest, 0, 12).x;
-  const Local all{*toy.model, toy.federation.clients[0], 1, 5}, few{*toy.model, ten, 1, 5};
-  EXPECT_TRUE(toy.method->personalize({}, down, all, View::kPre)
+  const auto all = toy.local(0, 1, 5), few = toy.local(0, ten, 1, 5);
+  EXPECT_TRUE(toy.personal({}, down, all, View::kPre)
                   .predict(x)
-                  .equal(toy.method->personalize({}, down, few, View::kPre).predict(x)));
+                  .equal(toy.personal({}, down, few, View::kPre).predict(x)));
 }
 
 class Likelihood : public ::testing::TestWithParam<const char*> {};
@@ -124,22 +123,22 @@ TEST_P(Likelihood, AClientWithASingleClassWorks) {
     if (all.pool->y[row].item<int64_t>() == 2) rows.push_back(row);
   ASSERT_GE(rows.size(), 5U);
   const auto data = some_of(toy, rows);
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
-  const Local local{*toy.model, data, 1, 5};
+  const auto down = toy.download(toy.server(), 0);
+  const auto local = toy.local(0, data, 1, 5);
   const auto step = toy.method->local_update({}, down, local);
   EXPECT_TRUE(at::isfinite(step.upload.at("value.w")).all().item<bool>());
-  const auto log_p = toy.method->personalize({}, down, local, View::kPost)
-                         .predict(all.range(Part::kTest, 0, 12).x);
+  const auto log_p =
+      toy.personal({}, down, local, View::kPost).predict(all.range(Part::kTest, 0, 12).x);
   EXPECT_TRUE(at::isfinite(log_p).all().item<bool>());
   EXPECT_TRUE(log_p.argmax(1).eq(2).all().item<bool>());
 }
 
 TEST_P(Likelihood, TwoSamplesAreEnoughAndOneIsNot) {
   auto toy = make_toy(options_of(GetParam()));
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
+  const auto down = toy.download(toy.server(), 0);
   const auto two = some_of(toy, {2, 3}), one = some_of(toy, {2});
   EXPECT_TRUE(toy.method->check(two).ok());
-  const auto step = toy.method->local_update({}, down, {*toy.model, two, 1, 5});
+  const auto step = toy.method->local_update({}, down, toy.local(0, two, 1, 5));
   EXPECT_TRUE(at::isfinite(step.upload.at("value.w")).all().item<bool>());
   EXPECT_FALSE(toy.method->check(one).ok());
 }
@@ -163,8 +162,8 @@ TEST_P(Likelihood, LearnsTheToyFederation) {
 
 TEST_P(Likelihood, AnswersAreAFunctionOfTheKey) {
   auto toy = make_toy(options_of(GetParam()));
-  const auto down = toy.method->broadcast(toy.driver->server(), 0);
-  const Local local{*toy.model, toy.federation.clients[0], 1, 5};
+  const auto down = toy.download(toy.server(), 0);
+  const auto local = toy.local(0, 1, 5);
   EXPECT_EQ(fingerprint(toy.method->local_update({}, down, local).upload),
             fingerprint(toy.method->local_update({}, down, local).upload));
 }
@@ -174,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(PFedGP, Likelihood, ::testing::Values("dirichlet", "pg_
 TEST(PFedGP, MultilabelLossIsRefused) {
   const auto model = *make_model("mlp100", {{6}, 3});
   const auto method = find_method("pfedgp")->draft()->build({.loss = "multilabel"});
-  EXPECT_THAT(message(method->check(tessera::Setup{*model, 4, 5, 1.0, 1})),
+  EXPECT_THAT(message(method->check(Setup{*model, 4, 5, 1.0, 1})),
               HasSubstr("set train.loss to ce"));
 }
 

@@ -1,10 +1,11 @@
-// pFedLA and HeurpFedLA: limits and what travels (methods.md §7.2, §10).
+// pFedLA and HeurpFedLA: limits and what travels (docs/methods.md §7.2, §10).
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/key.hpp"
+#include "method/pfedla/layer_weights.hpp"
 #include "support/toy.hpp"
 
 namespace tessera::test {
@@ -21,11 +22,9 @@ ToyOptions options_of(const char* method, double keep = 0) {
 
 // Local training, written out.
 Weights alone(const Toy& toy, ClientId id, int64_t rounds) {
-  auto w = toy.model->init(toy.setup->key);
+  auto w = toy.model->init(toy.setup().key);
   for (int64_t round = 1; round <= rounds; ++round)
-    w = local_sgd(w,
-                  {*toy.model, toy.federation.clients[static_cast<size_t>(id)], round,
-                   derive(7, Purpose::kLocal, round, id)},
+    w = local_sgd(w, toy.local(id, round, derive(7, Purpose::kLocal, round, id)),
                   TrainOptions{.batch = 8, .lr = 0.1})
             .weights;
   return w;
@@ -34,7 +33,7 @@ Weights alone(const Toy& toy, ClientId id, int64_t rounds) {
 TEST(PFedLA, OfOneClientIsLocalTraining) {
   auto toy = make_toy(options_of("pfedla"), 1, 0);
   toy.play(1, 3);
-  EXPECT_TRUE(toy.driver->server().at("latest.0.w").equal(alone(toy, 0, 3).w));
+  EXPECT_TRUE(toy.server().at("latest@0.w").equal(alone(toy, 0, 3).w));
 }
 
 TEST(HeurPFedLA, ThatKeepsEveryBlockIsLocalTrainingWithoutDownloads) {
@@ -45,7 +44,7 @@ TEST(HeurPFedLA, ThatKeepsEveryBlockIsLocalTrainingWithoutDownloads) {
     EXPECT_EQ(report.bytes_up, 3 * 4 * toy.model->layout().numel());
   }
   for (ClientId id = 0; id < 3; ++id) {
-    EXPECT_TRUE(toy.driver->server().at(fmt::format("latest.{}.w", id)).equal(alone(toy, id, 3).w));
+    EXPECT_TRUE(toy.server().at(fmt::format("latest@{}.w", id)).equal(alone(toy, id, 3).w));
   }
 }
 
@@ -54,15 +53,14 @@ TEST(HeurPFedLA, ThatKeepsEveryBlockIsLocalTrainingWithoutDownloads) {
 TEST(HeurPFedLA, ClientAndServerAgreeOnWhatWasReceived) {
   auto toy = make_toy(options_of("heurpfedla", 1), 3, 0);
   toy.play(1, 2);
-  const auto& server = toy.driver->server();
+  const auto server = toy.server();
   const auto blocks = toy.model->layout().blocks();
   for (ClientId id = 0; id < 3; ++id) {
-    const auto down = toy.method->broadcast(server, id);
+    const auto down = toy.download(server, id, Why::kTrain, {}, 3);
     const auto kept = static_cast<size_t>(down.at("kept.0").item<int64_t>());
-    const auto state = toy.engine->states()[static_cast<size_t>(id)].second;
-    const Local local{*toy.model, toy.federation.clients[static_cast<size_t>(id)], 3, 1};
-    const auto pre = toy.method->personalize(state, down, local, View::kPre).weights->w;
-    const auto& latest = server.at(fmt::format("latest.{}.w", id));
+    const auto pre =
+        toy.personal(toy.state(id), down, toy.local(id, 3, 1), View::kPre).weights->w;
+    const auto& latest = server.at(fmt::format("latest@{}.w", id));
     for (size_t l = 0; l < blocks.size(); ++l) {
       const auto cut = [&](const Tensor& w) {
         return w.narrow(0, blocks[l].begin, blocks[l].size);
@@ -78,21 +76,23 @@ TEST(PFedLA, UniformSharesAreTheUnweightedMean) {
   auto options = options_of("pfedla");
   options.numbers = {{"server_lr", 0}};
   auto toy = make_toy(options, 3, 1);
-  auto server = toy.driver->server();
+  auto server = toy.server();
   const int64_t outputs = 2 * 3, hidden = 100;
-  auto theta = server.at("theta").clone();
-  theta.narrow(1, theta.size(1) - outputs * (hidden + 1), outputs * (hidden + 1)).fill_(1);
-  server["theta"] = theta;
-  toy.driver->restore(server);
+  for (ClientId id = 0; id < 3; ++id) {
+    const auto theta = LayerWeights{}.init(id, 3, 2, toy.setup().key);
+    theta.narrow(0, theta.numel() - outputs * (hidden + 1), outputs * (hidden + 1)).fill_(1);
+    server[fmt::format("theta@{}", id)] = theta;
+  }
+  ASSERT_TRUE(toy.driver->restore(server).ok());
   toy.play(1, 2);
-  const auto& now = toy.driver->server();
-  const auto mean = (now.at("latest.0.w").to(at::kDouble) + now.at("latest.1.w").to(at::kDouble) +
-                     now.at("latest.2.w").to(at::kDouble)) /
+  const auto now = toy.server();
+  const auto mean = (now.at("latest@0.w").to(at::kDouble) + now.at("latest@1.w").to(at::kDouble) +
+                     now.at("latest@2.w").to(at::kDouble)) /
                     3;
   // Client 3 is a newcomer: uniform weights, whatever the hypernetworks say.
   for (ClientId id = 0; id < 4; ++id) {
-    EXPECT_TRUE(at::allclose(toy.method->broadcast(now, id).at("rest.w").to(at::kDouble), mean,
-                             1e-5, 1e-6));
+    EXPECT_TRUE(
+        at::allclose(toy.download(now, id).at("rest.w").to(at::kDouble), mean, 1e-5, 1e-6));
   }
 }
 
@@ -101,25 +101,29 @@ TEST(PFedLA, UniformSharesAreTheUnweightedMean) {
 TEST(PFedLA, LearnsFromTheModelsThatWereMixed) {
   auto toy = make_toy(options_of("pfedla"), 2, 0);
   toy.play(1, 1);
-  const auto before = toy.driver->server();
-  TensorDict copy;
-  for (const auto& [name, tensor] : before) copy.emplace(name, tensor.clone());
-  std::vector<Received<TensorDict>> both, first;
+  const auto before = toy.server();
+  std::vector<Received<TensorDict>> both;
   for (ClientId id = 0; id < 2; ++id) {
-    const auto step = toy.method->local_update(
-        {}, toy.method->broadcast(before, id),
-        {*toy.model, toy.federation.clients[static_cast<size_t>(id)], 2, 5U});
-    both.push_back({id, 2, step.upload});
-    if (id == 1) first.push_back(both.back());
+    const auto down = toy.download(before, id, Why::kTrain, {}, 2);
+    const auto step = toy.method->local_update(toy.fresh(id), down, toy.local(id, 2, 5));
+    both.push_back({id, step.upload});
   }
-  TensorDict again;
-  for (const auto& [name, tensor] : before) again.emplace(name, tensor.clone());
-  const auto together = toy.method->aggregate(std::move(copy), both);
-  const auto single = toy.method->aggregate(std::move(again), first);
+  const auto together = toy.aggregate(before, both, 2);
+  const auto single = toy.aggregate(before, {both[1]}, 2);
   // Client 1's hypernetwork learns the same whether or not client 0 replied.
-  EXPECT_TRUE(together.at("theta")[1].equal(single.at("theta")[1]));
-  EXPECT_FALSE(together.at("theta")[1].equal(before.at("theta")[1]));
-  EXPECT_TRUE(single.at("theta")[0].equal(before.at("theta")[0])) << "an absent client rests";
+  EXPECT_TRUE(together.at("theta@1").equal(single.at("theta@1")));
+  EXPECT_FALSE(together.at("theta@1").equal(before.at("theta@1")));
+  EXPECT_TRUE(single.at("theta@0").equal(before.at("theta@0"))) << "an absent client rests";
+}
+
+// Who never took part costs nothing, and is what it was at the start.
+TEST(PFedLA, StateGrowsWithThoseWhoTookPart) {
+  auto options = options_of("pfedla");
+  options.federation.participation = 0.25;
+  auto toy = make_toy(options, 4, 0);
+  EXPECT_TRUE(toy.server().empty());
+  toy.play(1, 1);
+  EXPECT_EQ(toy.server().size(), 3U);  // w, b and theta of one client
 }
 
 TEST(PFedLA, ShowsSharesThatSumToOne) {
@@ -132,12 +136,21 @@ TEST(PFedLA, ShowsSharesThatSumToOne) {
   EXPECT_EQ(report.exhibits[1].value.sizes(), (std::vector<int64_t>{4, 2}));
 }
 
+// A client that keeps blocks and has lost its model could not put the two together.
+TEST(HeurPFedLA, ForgedClientStatesAreRefused) {
+  const auto toy = make_toy(options_of("heurpfedla", 1), 3, 0);
+  const auto local = toy.local(0);
+  EXPECT_NO_THROW(toy.method->check_client(toy.fresh(0), local));
+  EXPECT_THROW(toy.method->check_client({}, local), std::invalid_argument);
+  EXPECT_THROW(toy.method->check_client({{"own", at::empty({0})}}, local), std::invalid_argument);
+}
+
 TEST(HeurPFedLA, MoreBlocksThanThereAreAreRefused) {
   const auto model = *make_model("mlp100", {{6}, 3});
   auto draft = find_method("heurpfedla")->draft();
   for (auto& option : draft->options())
     if (option.spec.key == "keep_blocks") **std::get_if<int64_t*>(&option.target) = 3;
-  const auto status = draft->build({})->check({*model, 4, 5, 1.0, 1});
+  const auto status = draft->build({})->check(tessera::Setup{*model, 4, 5, 1.0, 1});
   EXPECT_THAT(message(status), HasSubstr("method.keep_blocks is 3"));
 }
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "optim/epochs.hpp"
 #include "support/quadratic.hpp"
+#include "train/epochs.hpp"
 
 namespace tessera::test {
 namespace {
@@ -15,7 +15,7 @@ const Pair kA{2, 1}, kB{-1, 0.5};
 ToyOptions options(std::vector<std::pair<std::string, double>> numbers) {
   return {.method = "pfedme", .numbers = std::move(numbers)};
 }
-Tensor theta(const Toy& toy, size_t id) { return toy.engine->states().at(id).second.at("theta.w"); }
+Tensor theta(const Toy& toy, ClientId id) { return toy.state(id).at("theta.w"); }
 
 // With many inner steps theta is the proximal point of w, and w follows it.
 TEST(PFedMe, FollowsTheMoreauEnvelope) {
@@ -35,7 +35,7 @@ TEST(PFedMe, FollowsTheMoreauEnvelope) {
   const auto [wb, near_b] = walked(kB);
   expect_close(theta(toy, 0), near_a);
   expect_close(theta(toy, 1), near_b);
-  expect_close(toy.driver->server().at("g.w"), {(wa[0] + 3 * wb[0]) / 4, (wa[1] + 3 * wb[1]) / 4});
+  expect_close(toy.server().at("g.w"), {(wa[0] + 3 * wb[0]) / 4, (wa[1] + 3 * wb[1]) / 4});
 }
 
 // One inner step a batch shows where theta starts: where the last batch left it, and in every round
@@ -59,12 +59,12 @@ TEST(PFedMe, ThetaStartsWhereTheLastBatchLeftIt) {
     }
     return std::pair(g, at);
   };
-  expect_close(toy.driver->server().at("g.w"), walked(true).first);
+  expect_close(toy.server().at("g.w"), walked(true).first);
   expect_close(theta(toy, 0), walked(true).second);
   EXPECT_GT(std::abs(walked(true).second[0] - walked(false).second[0]), 0.01);
 }
 
-// methods.md §10.3: theta − w is −∇L(theta)/lambda at the end of the inner problem.
+// docs/methods.md §10.3: theta − w is −∇L(theta)/lambda at the end of the inner problem.
 TEST(PFedMe, StrongPullHoldsThetaAtW) {
   double last = INFINITY;
   for (const double lambda : {10.0, 100.0, 1000.0, 10000.0}) {
@@ -78,9 +78,9 @@ TEST(PFedMe, StrongPullHoldsThetaAtW) {
     const auto s = slope_at(at, kA);
     EXPECT_NEAR(lambda * (at[0] - kFirst[0]), -s[0], 2e-3);
     EXPECT_NEAR(lambda * (at[1] - kFirst[1]), -s[1], 2e-3);
-    const double apart = std::hypot(at[0] - kFirst[0], at[1] - kFirst[1]);
-    EXPECT_LT(apart, 0.2 * last);
-    last = apart;
+    const double distance = std::hypot(at[0] - kFirst[0], at[1] - kFirst[1]);
+    EXPECT_LT(distance, 0.2 * last);
+    last = distance;
   }
   EXPECT_LT(last, 1e-3);
 }
@@ -89,7 +89,7 @@ TEST(PFedMe, ServerGoesAPartOfTheWay) {
   const auto after = [](double beta) {
     auto toy = quadratic_toy({{kA}}, options({{"lambda", 5}, {"beta", beta}}));
     toy.play(1, 1);
-    return pair_of(toy.driver->server().at("g.w"));
+    return pair_of(toy.server().at("g.w"));
   };
   const auto all = after(1), half = after(0.5), twice = after(2);
   for (size_t j = 0; j < 2; ++j) {
@@ -108,8 +108,8 @@ TEST(PFedMe, TakesOneBatchAtATimeInTheOrderOfEpochs) {
   ASSERT_EQ(log.size(), 5U);
   auto data = toy.federation.clients[0];
   data.log = std::make_shared<BatchLog>();
-  const Local local{*toy.model, data, 1, derive(settings.seed, Purpose::kLocal, 1, 0)};
-  EpochStream stream(local, Part::kTrain, 2);
+  const Site site{*toy.model, data, 1, derive(settings.seed, Purpose::kLocal, 1, 0)};
+  EpochStream stream(site, Part::kTrain, 2);
   for (int i = 0; i < 5; ++i) stream.next();
   EXPECT_EQ(log, *data.log);
   const auto& quadratic = dynamic_cast<const QuadraticModel&>(*toy.model);
@@ -125,7 +125,7 @@ TEST(PFedMe, ViewsAreTheOwnModelBeforeAndAfterTheComingRound) {
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(views.pre[i].w.equal(theta(toy, i)));
   toy.play(3, 3);
   for (size_t i = 0; i < 3; ++i) EXPECT_TRUE(views.post[i].w.equal(theta(toy, i)));
-  EXPECT_TRUE(toy.method->global(toy.driver->server())->w.equal(toy.driver->server().at("g.w")));
+  EXPECT_TRUE(toy.global(toy.server())->w.equal(toy.server().at("g.w")));
 }
 
 // R · K steps of the inner problem at g, which does not move.
@@ -133,7 +133,7 @@ TEST(PFedMe, NewcomersSolveTheInnerProblemFromTheGlobalModel) {
   auto toy = quadratic_toy(
       {{kA}}, options({{"lambda", 2}, {"K", 2}, {"R", 3}, {"eta", 0.2}, {"eta_p", 0.1}}), {{kB}});
   toy.play(1, 2);
-  const auto g = pair_of(toy.driver->server().at("g.w"));
+  const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 2);
   expect_close(views.pre[1].w, g);
   const auto end = proximal_point(kB, g, 2);
@@ -147,7 +147,7 @@ TEST(PFedMe, RefusesUnstableRates) {
   const auto sentence = [](double lambda, double eta, double eta_p) {
     const auto toy =
         quadratic_toy({{kA}}, options({{"lambda", lambda}, {"eta", eta}, {"eta_p", eta_p}}));
-    return message(toy.method->check(*toy.setup));
+    return message(toy.method->check(toy.setup()));
   };
   EXPECT_EQ(sentence(15, 0.005, 0.09), "");
   EXPECT_EQ(sentence(15, 0.005, 0.2),
@@ -162,7 +162,7 @@ TEST(PFedMe, RefusesUnstableRates) {
 // eta_p (h + lambda) = 9.5: the pull alone would be stable.
 TEST(PFedMe, DivergenceNamesTheKeyToLower) {
   auto toy = quadratic_toy({{kA}}, options({{"lambda", 0.1}, {"eta_p", 9}, {"R", 200}}));
-  EXPECT_TRUE(toy.method->check(*toy.setup).ok());
+  EXPECT_TRUE(toy.method->check(toy.setup()).ok());
   const auto report = toy.driver->play(1);
   ASSERT_FALSE(report.ok());
   EXPECT_NE(message(report.status()).find("lower method.eta_p"), std::string::npos)

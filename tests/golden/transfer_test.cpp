@@ -1,6 +1,6 @@
 // ftl, fed_t, fed_t_a: what is frozen stays, what is trained is trained as by the plain way.
 
-#include "optim/transfer.hpp"
+#include "train/transfer.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -25,14 +25,12 @@ Toy on_images(const std::string& model, const ToyOptions& options) {
   return Toy(toy_federation(4, 1, 60, true), *make_model(model, {{1, 28, 28}, 3}), options);
 }
 
-Personal personal(const Toy& toy, size_t client, int64_t round, View view = View::kPost) {
-  const auto id = static_cast<ClientId>(client);
-  return toy.method->personalize(toy.method->init_client(*toy.setup, id),
-                                 toy.method->broadcast_eval(toy.driver->server(), id),
-                                 {*toy.model, toy.federation.clients[client], round, 42}, view);
+Personal personal(const Toy& toy, ClientId id, int64_t round, View view = View::kPost) {
+  return toy.personal(toy.fresh(id), toy.download(toy.server(), id, Why::kEvaluate),
+                      toy.local(id, round), view);
 }
 
-Weights global_of(const Toy& toy) { return *toy.method->global(toy.driver->server()); }
+Weights global_of(const Toy& toy) { return *toy.global(toy.server()); }
 
 /// Which slices of two flat vectors are equal bit for bit.
 void expect_only_features_kept(const Layout& layout, const Tensor& before, const Tensor& after) {
@@ -156,7 +154,7 @@ TEST(FedTA, AttentionNeverTravels) {
   auto toy = on_images("lenet", transfer_options("fed_t_a"));
   auto avg = on_images("lenet", transfer_options("fedavg"));
   toy.play(1, 3), avg.play(1, 3);
-  EXPECT_EQ(fingerprint(toy.driver->server()), fingerprint(avg.driver->server()));
+  EXPECT_EQ(fingerprint(toy.server()), fingerprint(avg.server()));
 }
 
 TEST(Transfer, MayWaitForTheLastRound) {
@@ -208,14 +206,14 @@ TEST(FedTA, ShowsTheMapsOfTheFirstClientsOnly) {
 TEST(Transfer, SaysWhichModelsItNeeds) {
   const auto problem = [](ToyOptions options) {
     Toy toy(toy_federation(2, 0, 60), *make_model("mlp100", {{6}, 3}), options);
-    return message(toy.method->check(*toy.setup));
+    return message(toy.method->check(toy.setup()));
   };
   EXPECT_NE(problem({.method = "fed_t_a"}).find("cnn32-s"), std::string::npos);
   EXPECT_NE(problem({.method = "fed_t"}).find("freeze = \"none\""), std::string::npos);
   EXPECT_EQ(problem({.method = "fed_t", .words = {{"freeze", "none"}}}), "");
   for (const double kernel : {4, 9}) {
     auto toy = on_images("lenet", {.method = "fed_t_a", .numbers = {{"kernel", kernel}}});
-    EXPECT_NE(message(toy.method->check(*toy.setup)).find("must be odd and at most 7"),
+    EXPECT_NE(message(toy.method->check(toy.setup())).find("must be odd and at most 7"),
               std::string::npos);
   }
 }

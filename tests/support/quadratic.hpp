@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <memory>
+#include <numeric>
 #include <vector>
 
+#include "base/key.hpp"
 #include "support/toy.hpp"
 
 namespace tessera::test {
@@ -26,9 +28,9 @@ class QuadraticModel final : public Model {
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor&, Loss, Tensor& grad,
                       double& value) const override {
     ++gradients;
-    const auto h = at::tensor({1.0F, 3.0F}), apart = at.w - x;  // [n, 2]
-    grad.copy_(h * apart.mean(0));
-    value = 0.5 * (h * apart.square()).sum(1).mean().item<double>();
+    const auto h = at::tensor({1.0F, 3.0F}), gap = at.w - x;  // [n, 2]
+    grad.copy_(h * gap.mean(0));
+    value = 0.5 * (h * gap.square()).sum(1).mean().item<double>();
     return true;
   }
   mutable std::atomic<int64_t> gradients = 0;
@@ -84,18 +86,38 @@ inline Toy quadratic_toy(const std::vector<std::vector<Pair>>& clients, ToyOptio
   return Toy(std::move(data), std::make_shared<QuadraticModel>(), options);
 }
 
-/// What a client is evaluated with, in both views.
+/// What clients, and after them newcomers, are evaluated with, in both views.
 struct Views {
   std::vector<Weights> pre, post;
 };
-inline Views views_of(Toy& toy, int64_t round) {
-  const auto n = toy.federation.clients.size() + toy.federation.newcomers.size();
-  Views out{std::vector<Weights>(n), std::vector<Weights>(n)};
-  const auto keep = [&](ClientId id, View view, const Personal& personal) {
-    (view == View::kPre ? out.pre : out.post)[static_cast<size_t>(id)] = *personal.weights;
-    return ok();
+inline Views views_of(const Toy& toy, int64_t round) {
+  const auto server = toy.server();
+  Views out;
+  std::vector<ClientId> clients(toy.federation.clients.size());
+  std::iota(clients.begin(), clients.end(), 0);
+  const auto show = [&](const TensorDict& state, const TensorDict& down, const Local& local) {
+    out.pre.push_back(*toy.personal(state, down, local, View::kPre).weights);
+    out.post.push_back(*toy.personal(state, down, local, View::kPost).weights);
   };
-  EXPECT_TRUE(toy.driver->evaluate(round, keep).ok());
+  const auto key_of = [&](ClientId id) {
+    return derive(toy.session->seed(), Purpose::kLocal, round + 1, id);
+  };
+  for (const ClientId id : clients)
+    show(toy.state(id), toy.download(server, id, Why::kEvaluate, clients, round + 1),
+         toy.local(id, round + 1, key_of(id)));
+  for (ClientId id = std::ssize(clients); id < toy.session->everybody(); ++id) {
+    auto state = toy.fresh(id);
+    std::optional<TensorDict> guest;
+    for (int64_t exchange = 1; exchange <= toy.method->exchanges(); ++exchange) {
+      const auto step = toy.method->local_update(
+          state, toy.download_guest(server, guest, id, {}, round + 1),
+          toy.local(id, round + 1, derive(key_of(id), exchange), Why::kJoin));
+      guest = toy.learn(server, guest, step.upload, round + 1);
+      state = step.next;
+    }
+    show(state, toy.download_guest(server, guest, id, clients, round + 1),
+         toy.local(id, round + 1, key_of(id)));
+  }
   return out;
 }
 

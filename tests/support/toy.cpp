@@ -6,7 +6,7 @@
 #include "base/key.hpp"
 #include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
-#include "run/pooled.hpp"
+#include "tensor/trie_sum.hpp"
 
 namespace tessera::test {
 namespace {
@@ -102,33 +102,48 @@ ToyOptions noisy(const std::string& method) {
   return out;
 }
 
-Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options)
-    : federation(std::move(data)), model(std::move(net)) {
-  info = *find_method(options.method);
-  auto draft = info.draft();
+namespace {
+
+std::shared_ptr<const AnyMethod> built_of(const ToyOptions& options) {
+  auto draft = find_method(options.method)->draft();
   set_options(*draft, options);
-  method = draft->build(options.train);
-  setup = std::make_unique<Setup>(
-      Setup{*model, static_cast<int64_t>(federation.clients.size()), options.rounds,
-            options.federation.participation, derive(options.seed, Purpose::kInit),
-            static_cast<int64_t>(federation.newcomers.size()), federation.commons.train_size()});
-  context = std::make_unique<ClientContext>(
-      ClientContext{*method, info.name, *setup, options.seed, Loss::kCrossEntropy});
-  if (info.pooled) everybody = pooled(federation.clients);
-  std::vector<ClientRuntime> clients;
-  for (const auto* group : {&federation.clients, &federation.newcomers})
-    for (const auto& one : *group)
-      clients.emplace_back(*context, static_cast<ClientId>(clients.size()), one,
-                           info.pooled && clients.empty() ? everybody : one,
-                           group == &federation.newcomers);
-  engine = std::make_unique<LocalEngine>(
-      std::move(clients),
-      LocalEngineOptions{.threads = options.threads, .through_wire = options.through_wire});
-  driver =
-      std::make_unique<Driver>(DriverSetup{*method, info, *setup, options.seed, options.federation,
-                                           static_cast<int64_t>(federation.newcomers.size()),
-                                           options.threads, &federation.commons},
-                               *engine);
+  return draft->build(options.train);
+}
+
+Session session_of(const Toy& toy, const ToyOptions& options) {
+  return Session({.model = toy.model,
+                  .method = toy.method,
+                  .info = toy.info,
+                  .seed = options.seed,
+                  .loss = Loss::kCrossEntropy,
+                  .clients = std::ssize(toy.federation.clients),
+                  .newcomers = std::ssize(toy.federation.newcomers),
+                  .rounds = options.rounds,
+                  .participation = options.federation.participation});
+}
+
+}  // namespace
+
+Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options)
+    : Toy(std::move(data), std::move(net), options, *find_method(options.method),
+          built_of(options)) {}
+
+Toy::Toy(Federation data, std::shared_ptr<const Model> net, const ToyOptions& options,
+         MethodInfo line, std::shared_ptr<const AnyMethod> built)
+    : owned(std::make_unique<Federation>(std::move(data))),
+      federation(*owned),
+      model(std::move(net)),
+      info(std::move(line)),
+      method(std::move(built)) {
+  simulation = std::make_unique<Simulation>(
+      session_of(*this, options), federation, options.federation,
+      SimulationOptions{
+          .engine = {.threads = options.threads, .through_wire = options.through_wire}});
+  session = &simulation->session();
+  store = &simulation->store();
+  driver = &simulation->driver();
+  const auto status = driver->begin();
+  if (!status.ok()) throw std::runtime_error(message(status));
 }
 
 std::vector<RoundReport> Toy::play(int64_t first, int64_t last) {
@@ -137,15 +152,120 @@ std::vector<RoundReport> Toy::play(int64_t first, int64_t last) {
     auto report = driver->play(round);
     EXPECT_TRUE(report.ok()) << message(report.status());
     if (!report.ok()) break;
+    for (const auto& problem : report->problems)
+      ADD_FAILURE() << "round " << round << ", client " << problem.client << ": " << problem.reason;
     out.push_back(*report);
   }
   return out;
 }
 
 EvalReport Toy::evaluate(int64_t round) {
-  auto report = driver->evaluate(round, nullptr);
+  auto report = driver->evaluate(round);
   EXPECT_TRUE(report.ok()) << message(report.status());
-  return report.ok() ? *report : EvalReport{};
+  if (!report.ok()) return {};
+  for (const auto& problem : report->problems)
+    ADD_FAILURE() << "client " << problem.client << ": " << problem.reason;
+  return *std::move(report);
+}
+
+const Setup& Toy::setup(int64_t round) const {
+  return setups_.emplace_back(session->server_setup(round, &federation.commons));
+}
+
+Local Toy::local(ClientId id, int64_t round, uint64_t key, Why why) const {
+  const auto at = static_cast<size_t>(id), clients = federation.clients.size();
+  const auto& data = at < clients ? federation.clients[at] : federation.newcomers.at(at - clients);
+  auto out = local(id, data, round, key);
+  out.why = why;
+  return out;
+}
+
+Local Toy::local(ClientId id, const ClientData& data, int64_t round, uint64_t key) const {
+  const auto& here = setups_.emplace_back(session->client_setup(round));
+  return {{*model, data, round, key}, here, id, session->is_newcomer(id)};
+}
+
+ServerStatePtr Toy::typed(const TensorDict& server) const {
+  // A method may change its state in place, and a test its tensors.
+  TensorDict copy;
+  for (const auto& [name, tensor] : server) copy.emplace(name, tensor.clone());
+  return method->restore_server(copy, setup(0));
+}
+
+TensorDict Toy::download(const TensorDict& server, ClientId id, Why why,
+                         std::vector<ClientId> among, int64_t round) const {
+  if (among.empty()) among = {id};
+  std::vector<Ask<TensorDict>> asks;
+  for (const ClientId one : among) asks.push_back({one, why});
+  std::optional<TensorDict> out;
+  method->broadcast(*method->restore_server(server, setup(0)), asks, setup(round),
+                    [&](const auto& ask, TensorDict down) {
+                      if (ask.client == id) out = std::move(down);
+                    });
+  return out.value();
+}
+
+TensorDict Toy::download_guest(const TensorDict& server, const std::optional<TensorDict>& guest,
+                               ClientId id, std::vector<ClientId> among, int64_t round) const {
+  std::vector<Ask<TensorDict>> asks;
+  for (const ClientId one : among) asks.push_back({one, Why::kEvaluate});
+  asks.push_back({id, Why::kJoin, guest ? &*guest : nullptr});
+  TensorDict out;
+  method->broadcast(*method->restore_server(server, setup(0)), asks, setup(round),
+                    [&](const auto&, TensorDict down) { out = std::move(down); });
+  return out;
+}
+
+TensorDict Toy::learn(const TensorDict& server, const std::optional<TensorDict>& guest,
+                      const TensorDict& up, int64_t round) const {
+  return method->learn(*typed(server), guest ? &*guest : nullptr, up, setup(round));
+}
+
+TensorDict Toy::aggregate(const TensorDict& server, std::vector<Received<TensorDict>> uploads,
+                          int64_t round) const {
+  if (method->additive() && !uploads.empty()) {
+    std::vector<ClientId> ids;
+    for (const auto& upload : uploads) ids.push_back(upload.client);
+    TrieSum sum(ids);
+    for (const auto& upload : uploads) sum.add(upload.client, unpack<Weighted>(upload.body));
+    uploads = {{0, pack(sum.mean().value())}};
+  }
+  return method->aggregate(typed(server), std::move(uploads), setup(round))->tensors();
+}
+
+std::vector<Exhibit> Toy::exhibits(const TensorDict& server, const Evaluated& evaluated,
+                                   int64_t round) const {
+  return method->exhibits(*typed(server), evaluated, setup(round));
+}
+
+std::optional<Weights> Toy::global(const TensorDict& server) const {
+  return method->global(*typed(server), setup(1));
+}
+
+TensorDict Toy::fresh(ClientId id) const {
+  const auto at = static_cast<size_t>(id), everybody = federation.clients.size();
+  // Ids beyond the federation are served like anybody who never took part.
+  const auto& data = at < everybody + federation.newcomers.size()
+                         ? local(id, 0, 0).data
+                         : federation.clients.front();
+  return method->init_client(local(id, data, 0, 0));
+}
+
+TensorDict Toy::state(ClientId id) const {
+  if (auto state = store->get(id)) return *std::move(state);
+  return fresh(id);
+}
+
+Personal Toy::personal(const TensorDict& client, const TensorDict& down, const Local& local,
+                       View view) const {
+  auto here = local;
+  here.why = Why::kEvaluate;
+  if (auto own = method->personalize(client, down, here, view)) return *std::move(own);
+  if (!local.newcomer) here.why = Why::kTrain;
+  const auto step = method->local_update(client, down, here);
+  auto out = plain(*model, view == View::kPre ? step.before.value() : step.after.value());
+  if (view == View::kPost) out.notes = step.notes;
+  return out;
 }
 
 Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
@@ -154,17 +274,15 @@ Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
     auto data = toy_federation(clients, newcomers, 60, images);
     auto model = make_model(name, {data.sample_shape, kClasses});
     EXPECT_TRUE(model.ok()) << message(model.status());
-    auto draft = find_method(options.method)->draft();
-    set_options(*draft, options);
-    const Setup setup{**model,
-                      clients,
-                      options.rounds,
-                      options.federation.participation,
-                      derive(options.seed, Purpose::kInit),
-                      newcomers,
-                      data.commons.train_size()};
-    if (draft->build(options.train)->check(setup).ok())
-      return Toy(std::move(data), *std::move(model), options);
+    const Session session({.model = *std::move(model),
+                           .method = built_of(options),
+                           .seed = options.seed,
+                           .clients = clients,
+                           .newcomers = newcomers,
+                           .rounds = options.rounds,
+                           .participation = options.federation.participation});
+    if (session.method().check(session.server_setup(0, &data.commons)).ok())
+      return Toy(std::move(data), *make_model(name, {data.sample_shape, kClasses}), options);
   }
   throw std::runtime_error("no toy model fits " + options.method);
 }
@@ -172,9 +290,9 @@ Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
 std::string fingerprint(const TensorDict& dict) { return sha256_hex(encode(dict)); }
 
 std::string fingerprint(const Toy& toy) {
-  std::string out = fingerprint(toy.driver->server());
-  for (const auto& [id, state] : toy.engine->states())
-    out += fmt::format(" {}:{}", id, fingerprint(state));
+  std::string out = fingerprint(toy.server());
+  for (const ClientId id : toy.store->ids())
+    out += fmt::format(" {}:{}", id, fingerprint(*toy.store->get(id)));
   return out;
 }
 

@@ -1,93 +1,123 @@
 #include "engine/local/local_engine.hpp"
 
-#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
 
-#include "base/parallel.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
 namespace {
 
-// What a network does to a message.
-Status through_wire(TensorDict& message, const char* what) {
-  auto bytes = std::make_shared<const Bytes>(encode(message));
-  TESSERA_ASSIGN(auto decoded, decode(std::move(bytes), what));
-  message = std::move(decoded.tensors);
-  return ok();
-}
+/// Tasks on their way to the workers, and replies on their way back.
+class Exchange {
+ public:
+  explicit Exchange(size_t most) : most_(most) {}
+
+  /// Waits while `most` tasks are under way or a reply is there to be delivered first.
+  /// False: there is a reply to take.
+  bool offer(Task& task) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return tasks_.size() < most_ || !replies_.empty(); });
+    if (!replies_.empty()) return false;
+    tasks_.push_back(std::move(task));
+    ++under_way_;
+    changed_.notify_all();
+    return true;
+  }
+  /// The next reply; nothing once no task is under way.
+  std::optional<Reply> take_reply() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !replies_.empty() || under_way_ == 0; });
+    if (replies_.empty()) return std::nullopt;
+    auto reply = std::move(replies_.front());
+    replies_.pop_front();
+    return reply;
+  }
+  /// For workers: nothing once closed.
+  std::optional<Task> take_task() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !tasks_.empty() || closed_; });
+    if (tasks_.empty()) return std::nullopt;
+    auto task = std::move(tasks_.front());
+    tasks_.pop_front();
+    changed_.notify_all();
+    return task;
+  }
+  void give_reply(Reply reply) {
+    const std::scoped_lock guard(mutex_);
+    replies_.push_back(std::move(reply));
+    --under_way_;
+    changed_.notify_all();
+  }
+  /// No further tasks; those not begun are forgotten if `abandon`.
+  void close(bool abandon) {
+    const std::scoped_lock guard(mutex_);
+    if (abandon) under_way_ -= tasks_.size(), tasks_.clear();
+    closed_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  const size_t most_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::deque<Reply> replies_;
+  size_t under_way_ = 0;  // posted and not replied to
+  bool closed_ = false;
+};
 
 }  // namespace
 
-LocalEngine::LocalEngine(std::vector<ClientRuntime> clients, LocalEngineOptions options)
-    : clients_(std::move(clients)), options_(std::move(options)) {}
+LocalEngine::LocalEngine(ClientHost& host, LocalEngineOptions options)
+    : host_(host), options_(std::move(options)) {}
 
-Reply LocalEngine::one(Outgoing message) {
-  Reply reply{.client = message.client, .base_round = message.round};
-  if (stopped()) {
-    reply.status = fail(Error::kInterrupted, "stopped");
-    return reply;
+Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
+  // Settling is never skipped: a client must learn whether its upload counted.
+  const bool works = task.kind != TaskKind::kSettle && task.kind != TaskKind::kHello;
+  if (works && options_.stop && options_.stop->load())
+    return refused(task, fail(Error::kInterrupted, "stopped"));
+  if (works && deadline && std::chrono::steady_clock::now() >= *deadline)
+    return refused(task, fail(Error::kBusy, "client {} did not answer in time", task.client));
+  Reply reply;
+  if (options_.through_wire) {
+    auto received = decode_task(std::make_shared<const Bytes>(encode_task(task)));
+    reply = received.ok() ? host_.handle(*received) : refused(task, received.status());
+    auto returned = decode_reply(std::make_shared<const Bytes>(encode_reply(reply)));
+    reply = returned.ok() ? *std::move(returned) : refused(task, returned.status());
+  } else {
+    reply = host_.handle(task);
   }
-  const int64_t wire_down = encoded_size(message.down);
-  if (options_.through_wire) reply.status = through_wire(message.down, "download");
-  if (reply.status.ok()) reply = clients_[static_cast<size_t>(message.client)].update(message);
-  reply.wire_down = wire_down;
-  if (reply.status.ok()) reply.wire_up = encoded_size(reply.up);
-  if (options_.through_wire && reply.status.ok()) reply.status = through_wire(reply.up, "upload");
-  if (options_.on_client) options_.on_client();
+  reply.wire_down = encoded_size(task.down);
+  reply.wire_up = encoded_size(reply.up);
+  if (works && options_.on_client) options_.on_client();
   return reply;
 }
 
-std::vector<Reply> LocalEngine::exchange(std::vector<Outgoing> messages) {
-  std::vector<Reply> replies(messages.size());
-  waiting_.clear();
-  for (const auto& message : messages) waiting_.push_back(message.client);
-  parallel_for(static_cast<int64_t>(messages.size()), options_.threads, [&](int64_t i) {
-    const auto at = static_cast<size_t>(i);
-    replies[at] = one(std::move(messages[at]));
-  });
-  return replies;
-}
-
-void LocalEngine::acknowledge(std::span<const ClientId> accepted) {
-  for (const ClientId id : waiting_) {
-    const bool kept = std::find(accepted.begin(), accepted.end(), id) != accepted.end();
-    clients_[static_cast<size_t>(id)].acknowledge(kept);
+void LocalEngine::run(const std::function<void(const Post&)>& ask, Deadline deadline,
+                      const OnReply& on_reply) {
+  if (options_.threads <= 1)
+    return ask([&](Task task) { on_reply(one(task, deadline)); });
+  Exchange exchange(static_cast<size_t>(options_.threads));
+  std::vector<std::jthread> workers;
+  for (int i = 0; i < options_.threads; ++i)
+    workers.emplace_back([&] {
+      while (auto task = exchange.take_task()) exchange.give_reply(one(*task, deadline));
+    });
+  try {
+    ask([&](Task task) {
+      while (!exchange.offer(task)) on_reply(*exchange.take_reply());
+    });
+    exchange.close(false);
+    while (auto reply = exchange.take_reply()) on_reply(*std::move(reply));
+  } catch (...) {
+    exchange.close(true);
+    workers.clear();  // joins
+    throw;
   }
-  waiting_.clear();
 }
-
-std::vector<Evaluation> LocalEngine::evaluate(std::vector<EvalRequest> requests,
-                                              const PersonalSink& sink) {
-  std::vector<Evaluation> out(requests.size());
-  parallel_for(static_cast<int64_t>(requests.size()), options_.threads, [&](int64_t i) {
-    auto& request = requests[static_cast<size_t>(i)];
-    auto& result = out[static_cast<size_t>(i)];
-    result.client = request.message.client;
-    if (stopped()) {
-      result.status = fail(Error::kInterrupted, "stopped");
-      return;
-    }
-    if (options_.through_wire) result.status = through_wire(request.message.down, "download");
-    if (result.status.ok())
-      result = clients_[static_cast<size_t>(request.message.client)].evaluate(request, sink);
-    if (options_.through_wire && result.status.ok())
-      result.status = through_wire(result.notes, "notes");
-    if (options_.on_client) options_.on_client();
-  });
-  return out;
-}
-
-std::vector<std::pair<ClientId, TensorDict>> LocalEngine::states() const {
-  std::vector<std::pair<ClientId, TensorDict>> out;
-  for (size_t id = 0; id < clients_.size(); ++id)
-    if (clients_[id].has_state()) out.emplace_back(static_cast<ClientId>(id), clients_[id].state());
-  return out;
-}
-
-void LocalEngine::restore(ClientId client, TensorDict state) {
-  clients_[static_cast<size_t>(client)].restore(std::move(state));
-}
-
-void LocalEngine::forget(ClientId client) { clients_[static_cast<size_t>(client)].forget(); }
 
 }  // namespace tessera

@@ -1,19 +1,19 @@
-// The simulator's engine: clients are objects, messages are function calls, work is on threads.
+// The simulator's engine: tasks are function calls, spread over threads.
 #pragma once
 
 #include <atomic>
 #include <functional>
-#include <memory>
 
-#include "engine/client_runtime.hpp"
+#include "engine/client_host.hpp"
+#include "engine/engine.hpp"
 
 namespace tessera {
 
 struct LocalEngineOptions {
   int threads = 1;
-  /// Encode and decode every message, so that a simulation meets what a network would.
+  /// Encode and decode every task and reply, so that a simulation meets what a network would.
   bool through_wire = false;
-  /// Set from outside: clients not yet begun are skipped and report kInterrupted.
+  /// Set from outside: work not yet begun is answered by kInterrupted; settling still happens.
   const std::atomic<bool>* stop = nullptr;
   /// Called after each client's work, from its thread.
   std::function<void()> on_client;
@@ -21,23 +21,16 @@ struct LocalEngineOptions {
 
 class LocalEngine final : public Engine {
  public:
-  LocalEngine(std::vector<ClientRuntime> clients, LocalEngineOptions options);
-
-  std::vector<Reply> exchange(std::vector<Outgoing> messages) override;
-  void acknowledge(std::span<const ClientId> accepted) override;
-  std::vector<Evaluation> evaluate(std::vector<EvalRequest> requests,
-                                   const PersonalSink& sink) override;
-  std::vector<std::pair<ClientId, TensorDict>> states() const override;
-  void restore(ClientId client, TensorDict state) override;
-  void forget(ClientId client) override;
+  /// Borrows the host.
+  LocalEngine(ClientHost& host, LocalEngineOptions options);
+  void run(const std::function<void(const Post&)>& ask, Deadline deadline,
+           const OnReply& on_reply) override;
 
  private:
-  bool stopped() const { return options_.stop && options_.stop->load(); }
-  Reply one(Outgoing message);
+  Reply one(const Task& task, const Deadline& deadline) const;
 
-  mutable std::vector<ClientRuntime> clients_;  // by id; disjoint ones work at the same time
+  ClientHost& host_;
   LocalEngineOptions options_;
-  std::vector<ClientId> waiting_;  // asked in the last exchange, not yet acknowledged
 };
 
 }  // namespace tessera

@@ -104,7 +104,11 @@ Bytes encode(const TensorDict& tensors, const Metadata& metadata) {
 }
 
 int64_t encoded_size(const TensorDict& tensors) {
-  return static_cast<int64_t>(encode(tensors).size());
+  std::vector<TensorToWrite> out;
+  for (const auto& [name, tensor] : tensors)
+    out.push_back({name, dtype_of(tensor.scalar_type()), tensor.sizes().vec(),
+                   ByteSpan(static_cast<const uint8_t*>(tensor.data_ptr()), tensor.nbytes())});
+  return static_cast<int64_t>(safetensors_size(std::move(out)));
 }
 
 Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name) {

@@ -24,7 +24,7 @@ Bytes encode(const TensorDict& tensors, const Metadata& metadata = {});
 /// Tensors refer to the bytes, which are kept alive by them; nothing is copied.
 /// kInvalid names what is wrong with the bytes; `name` stands for them in the message.
 Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name);
-/// Size of encode(tensors).
+/// Size of encode(tensors), computed without encoding.
 int64_t encoded_size(const TensorDict& tensors);
 
 /// Whole files: written atomically with a digest of all tensors and metadata, which is checked when

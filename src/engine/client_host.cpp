@@ -1,0 +1,231 @@
+#include "engine/client_host.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <exception>
+
+#include "base/clock.hpp"
+#include "base/key.hpp"
+#include "base/text.hpp"
+
+namespace tessera {
+namespace {
+
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a.is_same(b)) return true;
+  if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
+  const auto x = a.contiguous(), y = b.contiguous();
+  return x.nbytes() == 0 || std::memcmp(x.data_ptr(), y.data_ptr(), x.nbytes()) == 0;
+}
+
+bool same_message(const TensorDict& a, const TensorDict& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return x.first == y.first && same_bytes(x.second, y.second);
+  });
+}
+
+}  // namespace
+
+ClientHost::ClientHost(const Session& session, ClientStore& store,
+                       std::vector<HostedClient> clients, PersonalSink sink)
+    : session_(session), store_(store), sink_(std::move(sink)) {
+  for (auto& client : clients) {
+    if (client.train == nullptr) client.train = client.own;
+    clients_.emplace(client.id, client);
+  }
+}
+
+const HostedClient* ClientHost::find(ClientId id) const {
+  const auto at = clients_.find(id);
+  return at == clients_.end() ? nullptr : &at->second;
+}
+
+Reply ClientHost::handle(const Task& task) {
+  const auto* client = find(task.client);
+  if (client == nullptr)
+    return refused(task, fail(Error::kNotFound, "there is no client {} here", task.client));
+  try {
+    return answer(task, *client);
+  } catch (const std::exception& error) {
+    return refused(task,
+                   fail(Error::kInternal, "method {}, round {}, {}, client {}: {}",
+                        session_.info().name, task.round, name_of(task.kind), task.client,
+                        first_line(error.what())));
+  }
+}
+
+Reply ClientHost::answer(const Task& task, const HostedClient& client) {
+  Reply out;
+  switch (task.kind) {
+    case TaskKind::kHello:
+      out = hello(client);
+      break;
+    case TaskKind::kTrain:
+    case TaskKind::kJoin:
+      out = train(task, client);
+      break;
+    case TaskKind::kEvaluate:
+      out = evaluate(task, client);
+      break;
+    case TaskKind::kSettle:
+      out = settle(task);
+      break;
+  }
+  out.client = task.client, out.kind = task.kind;
+  out.round = task.round, out.attempt = task.attempt;
+  return out;
+}
+
+Reply ClientHost::hello(const HostedClient& client) const {
+  const auto& data = *client.own;
+  Reply out;
+  out.hello = {data.name, data.size(Part::kTrain), data.size(Part::kVal), data.size(Part::kTest),
+               data.size(Part::kSupport)};
+  out.status = at_place(session_.method().check(data), "client " + data.name);
+  return out;
+}
+
+Local ClientHost::before_training(const HostedClient& client, const Setup& setup) const {
+  return {{session_.model(), *client.own, 0, 0}, setup, client.id, session_.is_newcomer(client.id)};
+}
+
+TensorDict ClientHost::state_of(const HostedClient& client) const {
+  if (auto state = store_.get(client.id)) return *std::move(state);
+  const Setup setup = session_.client_setup(0);
+  return session_.method().init_client(before_training(client, setup));
+}
+
+Status ClientHost::restore(ClientId id, TensorDict state) {
+  const auto* client = find(id);
+  if (client == nullptr) return fail(Error::kInvalid, "there is no client {} here", id);
+  try {
+    const Setup setup = session_.client_setup(0);
+    session_.method().check_client(state, before_training(*client, setup));
+  } catch (const std::exception& error) {
+    return fail(Error::kInvalid, "the state of client {} is none of method {}: {}", id,
+                session_.info().name, first_line(error.what()));
+  }
+  return store_.restore(id, std::move(state));
+}
+
+Reply ClientHost::train(const Task& task, const HostedClient& client) {
+  const bool joins = task.kind == TaskKind::kJoin;
+  // Every onboarding meets the newcomer as a stranger.
+  if (joins && task.attempt == 1)
+    if (auto status = store_.forget(client.id); !status.ok()) return refused(task, status);
+  const double start = thread_cpu_seconds();
+  double spent = 0;
+  AnyStep step;
+  if (auto kept = take_kept(task)) {
+    step = std::move(kept->step), spent = kept->cpu_seconds;
+  } else {
+    const auto key = derive(session_.seed(), Purpose::kLocal, task.round, client.id);
+    const Setup setup = session_.client_setup(task.round);
+    // Exchanges of one onboarding belong to one round; each needs its own order of batches.
+    const Local local{{session_.model(), *client.train, task.round,
+                       joins ? derive(key, task.attempt) : key},
+                      setup,
+                      client.id,
+                      session_.is_newcomer(client.id),
+                      joins ? Why::kJoin : Why::kTrain};
+    step = session_.method().local_update(state_of(client), task.down, local);
+    spent = thread_cpu_seconds() - start;
+  }
+  Reply out;
+  out.status = store_.stage(client.id, task.round, task.attempt, std::move(step.next));
+  out.up = std::move(step.upload);
+  out.loss = step.loss;
+  out.cpu_seconds = spent;
+  return out;
+}
+
+Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {
+  const auto& method = session_.method();
+  const auto& model = session_.model();
+  const bool newcomer = session_.is_newcomer(client.id);
+  const Setup setup = session_.client_setup(task.round);
+  Local local{{model, *client.own, task.round,
+               derive(session_.seed(), Purpose::kLocal, task.round, client.id)},
+              setup,
+              client.id,
+              newcomer,
+              Why::kEvaluate};
+  const auto measured = [&](const auto& predict, Part part) {
+    return measure(predict, *client.own, part, session_.loss());
+  };
+  const auto state = state_of(client);
+  Reply out;
+  Evaluation result{.client = client.id};
+  const auto show = [&](View view, const Personal& personal) {
+    const bool pre = view == View::kPre;
+    (pre ? result.pre_test : result.post_test) = measured(personal.predict, Part::kTest);
+    (pre ? result.pre_val : result.post_val) = measured(personal.predict, Part::kVal);
+    if (task.last && sink_) out.status.Update(sink_(client.id, view, personal));
+    if (!pre) result.notes = personal.notes;
+    if (!pre || !task.global) return;
+    // The common case, FedAvg: what a client holds is the global model itself.
+    const bool same = personal.weights && same_bytes(personal.weights->w, task.global->w) &&
+                      same_bytes(personal.weights->b, task.global->b) && !personal.model;
+    const auto predict = [&](const Tensor& x) { return model.predict(*task.global, x); };
+    result.global_test = same ? result.pre_test : measured(predict, Part::kTest);
+    result.global_val = same ? result.pre_val : measured(predict, Part::kVal);
+  };
+  if (const auto pre = method.personalize(state, task.down, local, View::kPre)) {
+    show(View::kPre, *pre);
+    show(View::kPost, *method.personalize(state, task.down, local, View::kPost));
+  } else {
+    const double start = thread_cpu_seconds();
+    if (!newcomer) local.why = Why::kTrain;
+    auto step = method.local_update(state, task.down, local);
+    const double spent = thread_cpu_seconds() - start;
+    if (!step.before || !step.after)
+      throw std::logic_error("local_update gives no models and there is no personalize");
+    show(View::kPre, plain(model, *step.before));
+    auto post = plain(model, *step.after);
+    post.notes = std::move(step.notes);
+    show(View::kPost, post);
+    // A dump has to see the batches when they are trained on.
+    if (task.keep_step && client.train == client.own) {
+      step.before.reset(), step.after.reset();
+      keep(client.id, {task.round, task.down, std::move(step), spent});
+    }
+  }
+  out.evaluation = std::move(result);
+  if (newcomer) out.status.Update(store_.forget(client.id));
+  return out;
+}
+
+Reply ClientHost::settle(const Task& task) {
+  Reply out;
+  const auto changed = store_.settle(task.client, task.round, task.attempt, task.accepted);
+  if (!changed.ok())
+    out.status = changed.status();
+  else if (*changed)
+    drop_kept(task.client);
+  return out;
+}
+
+std::optional<ClientHost::KeptStep> ClientHost::take_kept(const Task& task) {
+  const std::scoped_lock guard(mutex_);
+  const auto at = kept_.find(task.client);
+  if (at == kept_.end()) return std::nullopt;
+  auto kept = std::move(at->second);
+  kept_.erase(at);
+  if (task.kind != TaskKind::kTrain || kept.round != task.round ||
+      !same_message(kept.down, task.down))
+    return std::nullopt;
+  return kept;
+}
+
+void ClientHost::keep(ClientId client, KeptStep step) {
+  const std::scoped_lock guard(mutex_);
+  kept_[client] = std::move(step);
+}
+
+void ClientHost::drop_kept(ClientId client) {
+  const std::scoped_lock guard(mutex_);
+  kept_.erase(client);
+}
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+// What clients remember between rounds: a state each, and a next one that waits for the server's
+// word.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.hpp"
+#include "method/method.hpp"
+
+namespace tessera {
+
+/// In memory, or in a directory: then everything is on disk, whole, before a call returns, so that
+/// a client that dies goes on where it was. Thread-safe. Who never trained has no state: it costs
+/// nothing until then.
+class ClientStore {
+ public:
+  /// In memory.
+  ClientStore() = default;
+  /// In `dir`, which is made if there is none; reads what is there. Errors name the file.
+  static Result<std::unique_ptr<ClientStore>> open(const std::string& dir);
+
+  std::optional<TensorDict> get(ClientId client) const;
+  /// The next state, from this round and attempt. Replaces what was waiting.
+  Status stage(ClientId client, int64_t round, int64_t attempt, TensorDict next);
+  /// The state that waits, if it is of this round and attempt, becomes the client's, or is
+  /// forgotten; of an older or unknown attempt nothing happens. So it may be repeated. True if the
+  /// client's state changed.
+  Result<bool> settle(ClientId client, int64_t round, int64_t attempt, bool accepted);
+  /// Back to where it never trained.
+  Status forget(ClientId client);
+  /// As settled; for checkpoints.
+  Status restore(ClientId client, TensorDict state);
+
+  /// Those with a state, ascending.
+  std::vector<ClientId> ids() const;
+  /// Those whose settled state changed since saved() or, without a state now, was forgotten.
+  std::set<ClientId> changed() const;
+  void saved();
+
+ private:
+  struct Waiting {
+    int64_t round = 0, attempt = 0;
+    TensorDict next;
+  };
+  std::string path(ClientId client, const char* suffix) const;
+  Status write(ClientId client) const;
+  Status remove(ClientId client, const char* suffix) const;
+
+  std::string dir_;  // empty: in memory
+  mutable std::mutex mutex_;
+  std::map<ClientId, TensorDict> states_;
+  std::map<ClientId, Waiting> waiting_;
+  std::set<ClientId> changed_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,135 @@
+#include "engine/task.hpp"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "base/key.hpp"
+#include "io/tensor/tensor_codec.hpp"
+#include "io/testing.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::FailsWith;
+
+std::shared_ptr<const Bytes> shared(Bytes bytes) {
+  return std::make_shared<const Bytes>(std::move(bytes));
+}
+
+Task full_task() {
+  return {.client = 12,
+          .kind = TaskKind::kEvaluate,
+          .round = 7,
+          .attempt = 3,
+          .down = {{"w", at::tensor({1.0F, -2.5F})}, {"n", at::scalar_tensor(4, at::kLong)}},
+          .global = Weights{at::tensor({0.5F}), at::empty({0})},
+          .keep_step = true,
+          .last = true};
+}
+
+Reply full_reply() {
+  Reply out;
+  out.client = 12, out.kind = TaskKind::kEvaluate, out.round = 7, out.attempt = 3;
+  out.up = {{"w", at::tensor({1.0F, 3.0F})}};
+  out.loss = 0.1, out.cpu_seconds = 2.5;
+  Evaluation e{.client = 12};
+  e.pre_test = {4, 3, 0.1, 0.2, 0.3, 0.4};
+  e.post_test = {4, 1, std::nan(""), 0.2, 0.3, 0.4};
+  e.global_test = ClientMetrics{4, 2, 1e-300, 0, 0, 0};
+  e.global_val = ClientMetrics{};
+  e.notes = {{"a", at::tensor({9.0})}};
+  out.evaluation = e;
+  out.hello = {"ward 7/α", 1, 2, 3, 4};
+  return out;
+}
+
+TEST(Task, SurvivesItsBytes) {
+  const auto back = decode_task(shared(encode_task(full_task())));
+  ASSERT_TRUE(back.ok()) << message(back.status());
+  EXPECT_EQ(encode_task(*back), encode_task(full_task()));
+  EXPECT_EQ(back->client, 12);
+  EXPECT_EQ(back->kind, TaskKind::kEvaluate);
+  EXPECT_EQ(back->attempt, 3);
+  EXPECT_TRUE(back->keep_step && back->last && !back->accepted);
+  EXPECT_TRUE(back->down.at("w").equal(at::tensor({1.0F, -2.5F})));
+  EXPECT_EQ(back->global->w.item<float>(), 0.5F);
+  for (const auto kind : {TaskKind::kHello, TaskKind::kTrain, TaskKind::kJoin, TaskKind::kSettle}) {
+    Task task{.client = 1, .kind = kind, .accepted = true};
+    const auto one = decode_task(shared(encode_task(task)));
+    ASSERT_TRUE(one.ok());
+    EXPECT_EQ(one->kind, kind);
+    EXPECT_TRUE(one->accepted);
+    EXPECT_FALSE(one->global.has_value());
+  }
+}
+
+TEST(Reply, SurvivesItsBytesBitForBit) {
+  const auto back = decode_reply(shared(encode_reply(full_reply())));
+  ASSERT_TRUE(back.ok()) << message(back.status());
+  EXPECT_EQ(encode_reply(*back), encode_reply(full_reply()));
+  EXPECT_EQ(back->loss, 0.1);
+  EXPECT_EQ(back->evaluation->pre_test.loss, 0.1);
+  EXPECT_TRUE(std::isnan(back->evaluation->post_test.loss));
+  EXPECT_EQ(back->evaluation->global_test->loss, 1e-300);
+  EXPECT_EQ(back->hello->name, "ward 7/α");
+  EXPECT_EQ(back->hello->support, 4);
+  const auto refusal =
+      decode_reply(shared(encode_reply(refused(full_task(), fail(Error::kBusy, "no time")))));
+  ASSERT_TRUE(refusal.ok());
+  EXPECT_THAT(refusal->status, FailsWith(Error::kBusy, "no time"));
+  EXPECT_EQ(refusal->round, 7);
+}
+
+TEST(Messages, SayWhatIsWrongWithThem) {
+  const auto task = [](Metadata meta, TensorDict tensors = {}) {
+    return decode_task(shared(encode(tensors, meta))).status();
+  };
+  const Metadata good{
+      {"client", "1"}, {"kind", "train"}, {"round", "1"}, {"attempt", "1"}, {"flags", "0"}};
+  const auto with = [&](const std::string& key, const std::string& value) {
+    auto out = good;
+    out[key] = value;
+    return out;
+  };
+  EXPECT_TRUE(task(good).ok());
+  EXPECT_THAT(task({}), FailsWith(Error::kInvalid, "task: 'client' is missing"));
+  EXPECT_THAT(task(with("client", "-1")), FailsWith(Error::kInvalid, "'client' is no whole number"));
+  EXPECT_THAT(task(with("kind", "stop")), FailsWith(Error::kInvalid, "'kind' is 'stop'"));
+  EXPECT_THAT(task(with("flags", "8")), FailsWith(Error::kInvalid, "'flags' is 8"));
+  EXPECT_THAT(task(with("x", "1")), FailsWith(Error::kInvalid, "'x' is not expected"));
+  EXPECT_THAT(task(good, {{"up/w", at::zeros({1})}}),
+              FailsWith(Error::kInvalid, "'up/w' is not expected"));
+  EXPECT_THAT(task(good, {{"global/w", at::zeros({1})}}),
+              FailsWith(Error::kInvalid, "'b' is missing"));
+  auto reply = full_reply();
+  auto tensors = (*decode(shared(encode_reply(reply)), "reply")).tensors;
+  auto meta = (*decode(shared(encode_reply(reply)), "reply")).metadata;
+  tensors["metrics"] = at::zeros({5, 6}, at::kDouble);
+  EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
+              FailsWith(Error::kInvalid, "'metrics' has 5 rows"));
+  tensors["metrics"] = at::zeros({4, 6});
+  EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
+              FailsWith(Error::kInvalid, "'metrics' is missing or misshapen"));
+}
+
+// Whatever a peer sends is an error or a message that encodes again; never a crash.
+TEST(Messages, MutatedBytesDoNoHarm) {
+  int64_t accepted = 0;
+  for (const auto& whole : {encode_task(full_task()), encode_reply(full_reply())}) {
+    for (int64_t i = 0; i < 4000; ++i) {
+      Rng rng(derive(5, i));
+      auto bytes = whole;
+      for (uint64_t change = 0; change <= rng.below(3); ++change)
+        bytes[rng.below(bytes.size())] = static_cast<uint8_t>(rng.bits());
+      if (rng.below(8) == 0) bytes.resize(rng.below(bytes.size()));
+      if (const auto task = decode_task(shared(bytes)); task.ok()) encode_task(*task), ++accepted;
+      if (const auto reply = decode_reply(shared(bytes)); reply.ok())
+        encode_reply(*reply), ++accepted;
+    }
+  }
+  EXPECT_GT(accepted, 0) << "some mutations only change numbers";
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,169 @@
+// FedHAM (Gao et al., "Configure Your Federation: Hierarchical Attention-enhanced Meta-Learning
+// Network for Personalized Federated Learning", ACM TIST 2023, Algorithms 1 and 2, eqs. 4–15): each
+// client learns to mix the others' models, then its own, that mixture and the global model, and
+// trains from there.
+//
+// Deviations (docs/methods.md §5.3): softmax weights multiply the models themselves; W_q and W_k are
+// sketches with a low-rank correction; warm-up is FedAvg; Theta is learned on training data that
+// the network never sees (`theta_data = train` is the paper's); one mixture a round (`interleave =
+// epoch` is the paper's); terms of eq. 15 that need other clients' data are dropped.
+// Ablations: AML1 is layer 1 alone, AML2 layer 2 over the own and the global model.
+#pragma once
+
+#include "method/fedavg.hpp"
+#include "method/fedham/ham_round.hpp"
+#include "method/fedham/peers.hpp"
+#include "method/method.hpp"
+
+namespace tessera {
+
+struct FedHam {
+  /// A series of losses, as far as its end matters.
+  struct Losses {
+    Tensor recent;      // float64 [6]: the best before the last five, then those; NaN: not yet
+    bool flat = false;  // has ever stopped falling
+    static void fields(auto& m, auto&& f) { f("recent", m.recent), f("flat", m.flat); }
+  };
+  struct Server {
+    Weights g;
+    PerClient<Weights> models;  // of everybody who has taken part; none for AML2
+    Losses mean;                // of all clients, with switch = loss
+    PerClient<Losses> losses;   // of each, with switch = per_client_loss
+    int64_t secret = 0;         // of the order in which models are sent
+    static void fields(auto& m, auto&& f) {
+      f("g", m.g), f("models", m.models), f("mean", m.mean), f("losses", m.losses),
+          f("secret", m.secret);
+    }
+  };
+  struct Client {
+    Weights own;
+    bool trained = false;  // else `own` is the common initial model, and the global one is better
+    Tensor theta;
+    static void fields(auto& m, auto&& f) {
+      f("own", m.own), f("trained", m.trained), f("theta", m.theta);
+    }
+  };
+  struct Down {
+    bool mixes = false;           // past the warm-up
+    std::vector<Weights> others;  // of the client's cluster, shuffled, without names
+    std::optional<Weights> g;
+    static void fields(auto& m, auto&& f) {
+      f("mixes", m.mixes), f("others", m.others), f("g", m.g);
+    }
+  };
+  struct Up {
+    Weighted model;
+    double loss = 0;
+    static void fields(auto& m, auto&& f) { f("model", m.model), f("loss", m.loss); }
+  };
+  using Guest = Weights;  // the model that a newcomer has uploaded
+
+  TrainOptions train;
+  HamLayers layers = HamLayers::kBoth;
+  int64_t p = 10;
+  std::string when = "rounds", theta_data = "hold", interleave = "round", grain = "model";
+  int64_t theta_epochs = 0, sketch = 0, rank = 8;
+  double theta_lr = 3e-3;
+  bool strict = false;
+  std::string cluster = "kmeans";
+  int64_t k = 0, min_cluster = 3;
+  double kap1 = 1.0;
+  std::string g_mode = "stop";
+  double lambda = 0.1;
+  bool slot_bias = true;
+
+  static void shared_options(auto& m, auto&& f) {
+    f(between("p", 0, 1e6, "warm-up: rounds of plain federated averaging, at most"), m.p);
+    f(one_of("switch", {"rounds", "loss", "per_client_loss"},
+             "end of the warm-up: after p rounds, or earlier once the mean loss, or a client's "
+             "own, no longer falls"),
+      m.when);
+    f(one_of("theta_data", {"hold", "train", "val"},
+             "what attention is learned on: 15 % of the training data, set aside; all of it; or "
+             "the validation data, which then no longer judge a round fairly"),
+      m.theta_data);
+    f(between("theta_epochs", 0, 10000,
+              "passes to learn attention per round; 0: 5, or 1 with theta_data = train"),
+      m.theta_epochs);
+    f(above("theta_lr", 0, "learning rate of attention"), m.theta_lr);
+    f(any("strict", "attention by plain gradient descent instead of adam"), m.strict);
+    f(one_of("interleave", {"round", "epoch"},
+             "learn attention and mix once a round, or before "
+             "every local epoch"),
+      m.interleave);
+    f(one_of("grain", {"model", "block"}, "attention weights for whole models, or layer by layer"),
+      m.grain);
+    f(between("sketch", 0, 100000,
+              "numbers that stand for a layer; 0: 32, or 64 for fewer than four layers"),
+      m.sketch);
+    f(between("rank", 1, 1000, "rank of what is learned on top of plain similarity"), m.rank);
+  }
+  static void peer_options(auto& m, auto&& f) {
+    f(one_of("cluster", {"none", "kmeans", "meanshift", "knn"},
+             "whose models a client gets: everybody's, its cluster's, or the nearest 1/k"),
+      m.cluster);
+    f(between("k", 0, 100000, "number of clusters; 0: 1 up to 20 clients, else 5"), m.k);
+    f(between("min_cluster", 1, 100000,
+              "smallest cluster: whose model is whose must not be plain to see"),
+      m.min_cluster);
+    f(between("kap1", 0, 1000, "how sharply attention starts out on similar models"), m.kap1);
+  }
+  static void slot_options(auto& m, auto&& f) {
+    f(one_of("g_mode", {"stop", "direct"},
+             "training follows the own loss, or also that of the mixture"),
+      m.g_mode);
+    f(above("lambda", 0, "g_mode = direct: weight of the mixture's loss"), m.lambda);
+    f(any("slot_bias", "learn a preference for own, others' or global model as such"), m.slot_bias);
+  }
+  static void options(auto& m, auto&& f) {
+    shared_options(m, f), peer_options(m, f), slot_options(m, f);
+  }
+
+  Server init_server(const Setup& setup) const;
+  Client init_client(const Local& local) const;
+  void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup& setup,
+                 const Send<Down, Guest>& send) const;
+  Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
+  Up expected(const Server& server, Why, const Setup&) const { return {{server.g}}; }
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
+  Weights global(const Server& server, const Setup&) const { return server.g; }
+
+  int64_t exchanges() const { return 1; }
+  Guest learn(const Server&, const Guest*, const Up& up, const Setup&) const {
+    return up.model.value;
+  }
+
+  Status check(const Setup& setup) const;
+  Status check(const ClientData& data) const;
+  std::vector<Exhibit> exhibits(const Server& server, const Evaluated& evaluated,
+                                const Setup& setup) const;
+
+ private:
+  /// Who has left a model, by place, and who is near whom among them.
+  struct Senders {
+    std::vector<ClientId> ids;
+    PeerRule rule;
+    Nearness near;
+  };
+  std::string name() const;
+  PeerRule rule(int64_t clients) const;
+  HamShape shape(const Model& model) const;
+  bool mixes(const Server& server, const Ask<Guest>& ask, const Setup& setup) const;
+  Senders senders(const Server& server, const Setup& setup) const;
+  std::vector<ClientId> sent_to(const Server& server, const Senders& senders,
+                                const Ask<Guest>& ask) const;
+  Down mixture_for(const Server& server, const Senders& senders, const Ask<Guest>& ask) const;
+  HamTrained work(const Client& me, const Down& down, const Local& local) const;
+};
+
+struct Aml1 : FedHam {
+  Aml1() { layers = HamLayers::kFirst; }
+  static void options(auto& m, auto&& f) { shared_options(m, f), peer_options(m, f); }
+};
+
+struct Aml2 : FedHam {
+  Aml2() { layers = HamLayers::kSecond; }
+  static void options(auto& m, auto&& f) { shared_options(m, f), slot_options(m, f); }
+};
+
+}  // namespace tessera

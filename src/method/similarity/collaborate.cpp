@@ -1,0 +1,44 @@
+#include "method/similarity/collaborate.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "tensor/quantile.hpp"
+
+namespace tessera {
+
+double similarity_threshold(const Tensor& similarity, double p, bool all_entries) {
+  const int64_t n = similarity.size(0);
+  const auto whole = similarity.to(at::kDouble).contiguous();
+  const auto* value = whole.data_ptr<double>();
+  std::vector<double> taken;
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = all_entries ? 0 : i + 1; j < n; ++j) taken.push_back(value[i * n + j]);
+  return taken.empty() ? -std::numeric_limits<double>::infinity() : quantile(std::move(taken), p);
+}
+
+std::vector<double> collaborators(std::span<const double> similarity, size_t self, double threshold,
+                                  int64_t least) {
+  constexpr double kTolerance = 1e-7;
+  std::vector<size_t> order(similarity.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  // Itself first, then by similarity; of equals the first.
+  const auto own = order.begin() + static_cast<ptrdiff_t>(self);
+  std::rotate(order.begin(), own, own + 1);
+  std::stable_sort(order.begin() + 1, order.end(),
+                   [&](size_t a, size_t b) { return similarity[a] > similarity[b]; });
+  std::vector<double> out(similarity.size(), 0);
+  int64_t size = 0;
+  for (const size_t j : order) {
+    const bool enough = similarity[j] >= threshold - kTolerance;
+    if (j != self && (similarity[j] <= 0 || (!enough && size >= least))) break;
+    out[j] = similarity[j];
+    ++size;
+  }
+  return out;
+}
+
+}  // namespace tessera

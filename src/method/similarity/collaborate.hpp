@@ -1,0 +1,25 @@
+// Who works with whom, from a similarity matrix (FedACS; docs/methods.md §5.2).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tessera {
+
+using at::Tensor;
+
+/// The p-quantile of the pairs i < j of `similarity` [n, n], or of all its n² entries; −infinity
+/// where there are none.
+double similarity_threshold(const Tensor& similarity, double p, bool all_entries);
+
+/// Weights of a mixture for the one at `self`: its similarity to each of those it works with, 0 for
+/// the others. It works with itself, with everybody whose similarity reaches the threshold (less
+/// 1e-7, for rounding), and with the most similar until there are `least`; never with anybody whose
+/// similarity is not positive. similarity[self] must be positive.
+std::vector<double> collaborators(std::span<const double> similarity, size_t self, double threshold,
+                                  int64_t least);
+
+}  // namespace tessera

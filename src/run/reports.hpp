@@ -1,0 +1,50 @@
+// What the round and the evaluation tell those who watch: history, terminal, report.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/task.hpp"
+#include "method/method.hpp"
+
+namespace tessera {
+
+/// Something that went wrong with one client; the run went on without it.
+struct Problem {
+  enum class Kind {
+    kUpload,      // an upload that was rejected: the client went back to the state it had
+    kEvaluation,  // an evaluation that failed or whose numbers are not finite: it does not count
+    kJoin         // a newcomer's upload that was not used
+  };
+  Kind kind = Kind::kUpload;
+  ClientId client = 0;
+  std::string reason;  // one sentence, without the client
+};
+
+/// What happened in a round. Times are for people; everything else is reproducible.
+struct RoundReport {
+  int64_t round = 0;
+  int64_t cohort = 0, dropped = 0, rejected = 0;
+  bool counted = false;                  // enough uploads: the server's state moved on
+  double loss = 0;                       // mean over accepted uploads; NaN without any
+  int64_t bytes_down = 0, bytes_up = 0;  // tensor payloads
+  int64_t wire_down = 0, wire_up = 0;    // whole messages
+  double sim_seconds = 0;                // simulated clock (docs/experiments.md §6)
+  double wall_seconds = 0, train_seconds = 0;
+  std::vector<Problem> problems;  // by client
+};
+
+/// The metrics of the evaluated clients after a round. Traffic is counted in tensor payloads and
+/// apart from training: that of evaluating the clients, and that of getting newcomers their models.
+struct EvalReport {
+  int64_t round = 0;
+  std::vector<Evaluation> clients, newcomers;  // those that count, by id
+  int64_t eval_down = 0, eval_up = 0;
+  int64_t exchanges = 0;  // training exchanges with each newcomer
+  int64_t onboard_down = 0, onboard_up = 0;
+  std::vector<Problem> problems;  // by client
+  std::vector<Exhibit> exhibits;
+};
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#include "run/simulation.hpp"
+
+#include "base/key.hpp"
+#include "run/pooled.hpp"
+
+namespace tessera {
+
+TrainOptions resolved_train(const Experiment& experiment, const Federation& federation) {
+  TrainOptions out = experiment.train;
+  if (out.loss == "auto") out.loss = federation.multi_label_loss ? "multilabel" : "ce";
+  return out;
+}
+
+Result<Session> make_session(const Experiment& experiment, const Federation& federation) {
+  const auto init = experiment.model.init == "torch" ? Init::kTorch : Init::kHe0;
+  TESSERA_ASSIGN(std::shared_ptr<const Model> model,
+                 make_model(experiment.model.name, {federation.sample_shape, federation.classes},
+                            init));
+  const auto train = resolved_train(experiment, federation);
+  Session session({.model = std::move(model),
+                   .method = experiment.draft->build(train),
+                   .info = experiment.method,
+                   .seed = static_cast<uint64_t>(experiment.run.seed),
+                   .loss = train.loss_kind(),
+                   .clients = std::ssize(federation.clients),
+                   .newcomers = std::ssize(federation.newcomers),
+                   .rounds = experiment.run.rounds,
+                   .participation = experiment.federation.participation});
+  TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, &federation.commons)));
+  const auto& options = experiment.federation;
+  const int64_t cohort = session.info().pooled
+                             ? 1
+                             : std::ssize(cohort_of(session.seed(), 1, session.clients(),
+                                                    options.participation));
+  if (options.min_replies > cohort)
+    return fail(Error::kInvalid,
+                "federation.min_replies = {} can never be reached: a round has {} clients",
+                options.min_replies, cohort);
+  return session;
+}
+
+Simulation::Simulation(Session session, const Federation& federation,
+                       const FederationOptions& options, SimulationOptions simulation)
+    : session_(std::move(session)),
+      host_(session_, store_, hosted(federation, simulation), simulation.sink),
+      engine_(host_, simulation.engine),
+      driver_(session_, options, engine_, &federation.commons) {}
+
+std::vector<HostedClient> Simulation::hosted(const Federation& federation,
+                                             const SimulationOptions& simulation) {
+  if (session_.info().pooled) pooled_ = pooled(federation.clients);
+  std::vector<HostedClient> out;
+  for (const auto* group : {&federation.clients, &federation.newcomers}) {
+    for (const auto& data : *group) {
+      const auto id = static_cast<ClientId>(out.size());
+      const auto& trains_on = session_.info().pooled && id == 0 ? pooled_ : data;
+      const bool observed = simulation.observe && !session_.is_newcomer(id);
+      out.push_back({id, &data, observed ? &simulation.observe(trains_on) : &trains_on});
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,55 @@
+// A federation in one process: where model, method, data and engine are put together.
+#pragma once
+
+#include <atomic>
+#include <functional>
+
+#include "data/federation.hpp"
+#include "engine/client_host.hpp"
+#include "engine/local/local_engine.hpp"
+#include "run/driver.hpp"
+#include "run/experiment.hpp"
+
+namespace tessera {
+
+/// The experiment's training options as methods get them: a loss that the data choose is chosen.
+TrainOptions resolved_train(const Experiment& experiment, const Federation& federation);
+
+/// Model and method of an experiment for such data. The method has been asked whether it can work
+/// with them; nothing is allocated but the model.
+Result<Session> make_session(const Experiment& experiment, const Federation& federation);
+
+struct SimulationOptions {
+  LocalEngineOptions engine;
+  PersonalSink sink;  // clients' models at the last evaluation; may be null
+  /// What a client trains on instead of its own data, so that its batches are seen; may be null.
+  std::function<const ClientData&(const ClientData&)> observe;
+};
+
+/// Stays where it is: its parts refer to each other. Borrows the federation.
+class Simulation {
+ public:
+  Simulation(Session session, const Federation& federation, const FederationOptions& options,
+             SimulationOptions simulation = {});
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
+
+  const Session& session() const { return session_; }
+  ClientStore& store() { return store_; }
+  ClientHost& host() { return host_; }
+  LocalEngine& engine() { return engine_; }
+  Driver& driver() { return driver_; }
+
+ private:
+  std::vector<HostedClient> hosted(const Federation& federation,
+                                   const SimulationOptions& simulation);
+
+  Session session_;
+  ClientData pooled_;  // everybody's data, for a pooled reference
+  ClientStore store_;
+  ClientHost host_;
+  LocalEngine engine_;
+  Driver driver_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,335 @@
+#include "run/summary.hpp"
+
+#include <ATen/ATen.h>
+
+#include <functional>
+
+#include "io/file.hpp"
+#include "io/testing.hpp"
+#include "run/config_text.hpp"
+#include "run/finished.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::FailsWith;
+using ::testing::HasSubstr;
+using testing::Succeeds;
+using testing::TempDir;
+
+Federation three_clients_and_a_newcomer() {
+  auto pool = std::make_shared<Pool>();
+  pool->x = at::zeros({6, 5});
+  pool->y = at::tensor({0, 1, 1, 2, 0, 2}, at::kLong);
+  pool->classes = 3;
+  Federation out;
+  out.set = "npz", out.classes = 3, out.sample_shape = {5};
+  out.digest = "dealt so", out.data_digest = "these data";
+  for (const char* name : {"a", "b", "c"}) out.clients.push_back({name, pool, {0}, {1}, {2}, {}});
+  out.newcomers = {{"late", pool, {2}, {}, {3}, {}}};
+  return out;
+}
+
+Evaluation scored(ClientId client, int64_t correct) {
+  const ClientMetrics m{10, correct, 0.5, 0.25, 0.75, 0.5};
+  return {.client = client, .pre_test = m, .post_test = m, .pre_val = m, .post_val = m};
+}
+
+Problem not_finite(ClientId client) {
+  return {Problem::Kind::kEvaluation, client, "the loss is not a finite number; lower train.lr"};
+}
+
+class Summaries : public ::testing::Test {
+ protected:
+  Summaries() : experiment_(*parse("train.lr=0.1")), federation_(three_clients_and_a_newcomer()) {
+    model_ = *make_model("mlp100", {{5}, 3}, Init::kHe0);
+  }
+  static Result<Experiment> parse(const std::string& set) {
+    return parse_experiment(
+        "name = \"toy\"\nrounds = 4\n[data]\nset = \"npz\"\npartition = \"natural\"\n"
+        "data_dir = \"d\"\nnewcomers = 1\n[model]\nname = \"mlp100\"\n"
+        "[method]\nname = \"fedavg\"\n",
+        "toy.toml", {.sets = {set}});
+  }
+  History history() {
+    auto made = History::create(dir_.file("history.sqlite"),
+                                run_facts(experiment_, federation_, *model_, experiment_.toml()),
+                                federation_);
+    EXPECT_THAT(made, Succeeds());
+    return *std::move(made);
+  }
+  static void play(History& history, int64_t round, bool counted = true,
+                   std::vector<Problem> problems = {}) {
+    RoundReport report{.round = round, .cohort = 3, .counted = counted};
+    report.problems = std::move(problems);
+    ASSERT_THAT(history.append_round(report), Succeeds());
+  }
+  static void evaluate(History& history, int64_t round, std::vector<Evaluation> clients,
+                       std::vector<Problem> problems = {}) {
+    EvalReport report{.round = round, .clients = std::move(clients), .newcomers = {scored(3, 5)}};
+    report.problems = std::move(problems);
+    ASSERT_THAT(history.append_evaluation(report, 0.5), Succeeds());
+  }
+  json summary(History& history) {
+    auto out = summarize_run(experiment_, federation_, *model_, history);
+    EXPECT_THAT(out, Succeeds());
+    return out.ok() ? *out : json::object();
+  }
+
+  TempDir dir_;
+  Experiment experiment_;
+  Federation federation_;
+  std::unique_ptr<Model> model_;
+};
+
+TEST_F(Summaries, OfARunInWhichEverythingCounted) {
+  auto h = history();
+  for (int64_t round = 1; round <= 4; ++round) play(h, round);
+  evaluate(h, 4, {scored(0, 2), scored(1, 4), scored(2, 9)});
+  const auto s = summary(h);
+  EXPECT_DOUBLE_EQ(s["accuracy"]["mean"], 0.5);
+  EXPECT_DOUBLE_EQ(s["newcomers"]["accuracy"]["mean"], 0.5);
+  EXPECT_EQ(s["rounds_counted"], 4);
+  EXPECT_EQ(s["problems"], json::array());
+  EXPECT_EQ(s["problems_total"], 0);
+  EXPECT_TRUE(s["failed"].is_null());
+  EXPECT_EQ(s["data_digest"], "these data");
+  EXPECT_EQ(s["config_digest"], config_digest(experiment_.toml()));
+  EXPECT_EQ(*h.get("data_digest"), "these data");
+}
+
+TEST_F(Summaries, SayWhoseEvaluationFailed) {
+  auto h = history();
+  for (int64_t round = 1; round <= 3; ++round) play(h, round);
+  evaluate(h, 3, {scored(0, 2), scored(1, 4)}, {not_finite(2)});
+  play(h, 4);
+  evaluate(h, 4, {scored(0, 2)}, {not_finite(1), not_finite(2)});
+  const auto s = summary(h);
+  EXPECT_EQ(s["failed"],
+            "the evaluation of 2 clients failed, first client 2 after round 3: the loss is not a "
+            "finite number; lower train.lr");
+  EXPECT_DOUBLE_EQ(s["accuracy"]["mean"], 0.2) << "of those that have numbers";
+  ASSERT_EQ(s["problems"].size(), 2U);
+  EXPECT_EQ(s["problems"][0]["client"], 1);
+  EXPECT_EQ(s["problems"][1], (json{{"client", 2},
+                                    {"kind", "evaluation"},
+                                    {"count", 2},
+                                    {"round", 3},
+                                    {"reason", not_finite(2).reason}}));
+  EXPECT_EQ(s["problems_total"], 3);
+}
+
+TEST_F(Summaries, NumbersOfNobodyAreNull) {
+  auto h = history();
+  for (int64_t round = 1; round <= 3; ++round) play(h, round);
+  evaluate(h, 3, {scored(0, 2), scored(1, 4), scored(2, 9)});
+  play(h, 4);
+  EvalReport nobody{.round = 4};
+  for (int64_t id = 0; id < 4; ++id) nobody.problems.push_back(not_finite(id));
+  ASSERT_THAT(h.append_evaluation(nobody, 0), Succeeds());
+  const auto s = summary(h);
+  for (const auto& block : {s, s["newcomers"]}) {
+    for (const char* name : {"accuracy", "accuracy_pre", "accuracy_post"})
+      EXPECT_TRUE(block[name]["mean"].is_null()) << "not that of an earlier round";
+    EXPECT_TRUE(block["loss"].is_null());
+    EXPECT_TRUE(block["global_accuracy"].is_null());
+  }
+  EXPECT_DOUBLE_EQ(s["last5_mean"], 0.5) << "of the evaluation that has numbers";
+  EXPECT_EQ(s["best"]["round"], 3);
+  EXPECT_THAT(s["failed"], HasSubstr("of 4 clients failed, first client 0 after round 4"));
+}
+
+TEST_F(Summaries, OfARunThatNeverHadNumbers) {
+  auto h = history();
+  for (int64_t round = 1; round <= 4; ++round) play(h, round);
+  EXPECT_THAT(summarize_run(experiment_, federation_, *model_, h),
+              FailsWith(Error::kInternal, "no evaluation"));
+  EvalReport nobody{.round = 4};
+  nobody.problems = {not_finite(1)};
+  ASSERT_THAT(h.append_evaluation(nobody, 0), Succeeds());
+  const auto s = summary(h);
+  EXPECT_TRUE(s["accuracy"]["mean"].is_null());
+  EXPECT_TRUE(s["last5_mean"].is_null());
+  EXPECT_TRUE(s["best"].is_null());
+  EXPECT_THAT(s["failed"], HasSubstr("the evaluation of a client failed, first client 1"));
+}
+
+TEST_F(Summaries, SayThatNoRoundCounted) {
+  auto h = history();
+  for (int64_t round = 1; round <= 3; ++round) play(h, round, false);
+  play(h, 4, false, {{Problem::Kind::kUpload, 1, "g.w is not finite; lower train.lr"}});
+  evaluate(h, 4, {scored(0, 2), scored(1, 4), scored(2, 9)});
+  EXPECT_EQ(summary(h)["failed"],
+            "no round counted: client 1 in round 4: g.w is not finite; lower train.lr");
+  EXPECT_EQ(summary(h)["rounds_counted"], 0);
+}
+
+TEST_F(Summaries, SayThatTooFewUploadsArrived) {
+  auto h = history();
+  play(h, 1, false);
+  evaluate(h, 1, {scored(0, 2)});
+  EXPECT_THAT(summary(h)["failed"], HasSubstr("fewer than federation.min_replies = 1 uploads"));
+}
+
+TEST_F(Summaries, RejectedUploadsAndNewcomersAloneAreNoFailure) {
+  auto h = history();
+  play(h, 1, true, {{Problem::Kind::kUpload, 1, "late"}});
+  evaluate(h, 1, {scored(0, 2)}, {{Problem::Kind::kJoin, 3, "late"}});
+  const auto s = summary(h);
+  EXPECT_TRUE(s["failed"].is_null());
+  EXPECT_EQ(s["problems"].size(), 2U);
+}
+
+TEST_F(Summaries, ListOfProblemsIsShortAndAlwaysText) {
+  auto h = history();
+  std::vector<Problem> many;
+  for (int64_t id = 0; id < 150; ++id)
+    many.push_back({Problem::Kind::kUpload, id, "file \xFF\xFE is gone"});
+  play(h, 1, true, many);
+  play(h, 2, true, many);
+  evaluate(h, 2, {scored(0, 2)}, {{Problem::Kind::kEvaluation, 7, "\xC3"}});
+  const auto s = summary(h);
+  EXPECT_EQ(s["problems"].size(), 100U);
+  EXPECT_EQ(s["problems_total"], 301);
+  EXPECT_NO_THROW(s.dump());
+}
+
+TEST_F(Summaries, AHeadlineOfNobodyIsNotANumber) {
+  EXPECT_TRUE(std::isnan(headline_of({}, View::kPre).mean));
+}
+
+TEST(ConfigText, OnlyThePlaceOfTheDataMayDiffer) {
+  const std::string text = "seed = 1\ndata_dir = \"a\"\nlr = 0.1";
+  EXPECT_EQ(config_digest(text), config_digest("seed = 1\ndata_dir = \"b\"\nlr = 0.1"));
+  EXPECT_NE(config_digest(text), config_digest("seed = 1\ndata_dir = \"a\"\nlr = 0.2"));
+  EXPECT_THAT(same_config("d", text, "seed = 1\nlr = 0.1"), Succeeds());
+  EXPECT_THAT(same_config("d", "seed = 1\nlr = 0.\x1b[2J\n", "seed = 1\nlr = 0.1\n"),
+              FailsWith(Error::kInvalid, "here 'lr = 0.1'; choose another --out"));
+  EXPECT_THAT(message(same_config("d", "seed = 1\nlr = 0.\x1b[2J\n", "seed = 2\n")),
+              ::testing::Not(HasSubstr("\x1b")));
+  EXPECT_THAT(same_config("d", "", text), FailsWith(Error::kInvalid, "another configuration;"));
+}
+
+class FinishedRuns : public Summaries {
+ protected:
+  void SetUp() override {
+    auto h = history();
+    for (int64_t round = 1; round <= 4; ++round) play(h, round);
+    evaluate(h, 4, {scored(0, 2), scored(1, 4), scored(2, 9)});
+    ASSERT_THAT(make_dirs(dir_.file("models")), Succeeds());
+    for (const int64_t id : {0, 1, 3})
+      ASSERT_THAT(save_model(dir_.file("models"), id, *model_, model_->init(7), experiment_),
+                  Succeeds());
+    auto s = summary(h);
+    s["history_digest"] = *full_digest(h, dir_.path(), 4), s["peak_rss_bytes"] = 7;
+    ASSERT_THAT(h.set("summary", s.dump()), Succeeds());
+    ASSERT_THAT(h.set("state", "finished"), Succeeds());
+    h.settle();
+    testing::put(dir_.file("config.toml"), experiment_.toml());
+    testing::put(dir_.file("summary.json"), s.dump(2) + "\n");
+    written_ = s;
+  }
+  Result<json> read() { return read_finished(dir_.path(), experiment_.toml()); }
+  void refused(const std::string& text) {
+    EXPECT_THAT(read(), FailsWith(Error::kInvalid, text));
+    EXPECT_THAT(read(), FailsWith(Error::kInvalid, "--force"));
+  }
+  /// In summary.json, or there and in the history.
+  void edit(const std::function<void(json&)>& change, bool both) {
+    auto s = written_;
+    change(s);
+    testing::put(dir_.file("summary.json"), s.dump());
+    if (!both) return;
+    auto database = Database::open(dir_.file("history.sqlite"), Database::Mode::kReadWrite);
+    auto update = database->prepare("UPDATE meta SET value = ? WHERE key = 'summary'");
+    update->bind_all(s.dump());
+    ASSERT_THAT(update->run(), Succeeds());
+  }
+  void change(const std::string& sql) {
+    auto database = Database::open(dir_.file("history.sqlite"), Database::Mode::kReadWrite);
+    ASSERT_THAT(database->execute(sql), Succeeds());
+  }
+
+  json written_;
+};
+
+TEST_F(FinishedRuns, AreReadBack) {
+  const auto s = read();
+  ASSERT_THAT(s, Succeeds());
+  EXPECT_EQ(*s, written_);
+  fs::remove(dir_.file("config.toml"));
+  EXPECT_THAT(read(), Succeeds()) << "the summary knows its configuration";
+}
+
+TEST_F(FinishedRuns, SummariesThatAreNone) {
+  for (const char* text : {"", "{", "[]", "null", "7", "\"x\"", "{}"}) {
+    testing::put(dir_.file("summary.json"), text);
+    refused("summary.json: ");
+  }
+  for (const auto& [key, value] : written_.items()) {
+    if (key == "newcomers" || key == "onboarding" || key == "best" || key == "peak_rss_bytes")
+      continue;
+    edit([&](json& s) { s.erase(key); }, true);
+    refused(fmt::format("'{}' is missing", key));
+    edit([&](json& s) { s[key] = json::array({json::object()}); }, true);
+    if (key != "problems") refused(fmt::format("'{}' is missing", key));
+  }
+}
+
+TEST_F(FinishedRuns, EditedSummaries) {
+  edit([](json& s) { s["accuracy"]["mean"] = 0.99; }, false);
+  refused("is not the summary that the history");
+  edit([](json& s) { s["newcomers"]["accuracy"]["mean"] = 0.99; }, false);
+  refused("is not the summary that the history");
+  edit([](json& s) { s["failed"] = "no"; }, false);
+  refused("is not the summary that the history");
+  edit([](json& s) { s["history_digest"] = std::string(64, '0'); }, true);
+  refused("were changed after it was finished");
+  edit([](json& s) { s["config_digest"] = std::string(64, '0'); }, true);
+  refused("another configuration");
+  edit([](json&) {}, true);
+  EXPECT_THAT(read(), Succeeds());
+  change("DELETE FROM meta WHERE key = 'summary'");
+  refused("is not the summary that the history");
+}
+
+TEST_F(FinishedRuns, OfAnotherConfigurationNameTheLine) {
+  EXPECT_THAT(read_finished(dir_.path(), parse("train.lr=0.25")->toml()),
+              FailsWith(Error::kInvalid, "there 'lr = 0.1', here 'lr = 0.25'"));
+  EXPECT_THAT(read_finished(dir_.path(), parse("data.data_dir=moved")->toml()), Succeeds())
+      << "data may have moved";
+  fs::remove(dir_.file("config.toml"));
+  EXPECT_THAT(read_finished(dir_.path(), parse("train.lr=0.25")->toml()),
+              FailsWith(Error::kInvalid, "another configuration"));
+}
+
+TEST_F(FinishedRuns, ChangedHistories) {
+  change("UPDATE client_evals SET correct = correct + 1 WHERE client = 1 AND view = 'pre'");
+  refused("were changed after it was finished");
+  fs::remove(dir_.file("history.sqlite"));
+  refused("missing, though there is a summary");
+  testing::put(dir_.file("history.sqlite"), std::string(8192, 'x'));
+  refused("history.sqlite");
+}
+
+TEST_F(FinishedRuns, ChangedModels) {
+  const auto file = dir_.file("models/client-1.safetensors");
+  const auto whole = testing::get(file);
+  auto flipped = whole;
+  flipped.back() ^= 1;
+  testing::put(file, flipped);
+  refused("client-1.safetensors: damaged");
+  testing::put(file, testing::get(dir_.file("models/client-0.safetensors")));
+  refused("were changed after it was finished");
+  fs::remove(file);
+  refused("were changed after it was finished");
+  testing::put(file, whole);
+  EXPECT_THAT(read(), Succeeds());
+  testing::put(dir_.file("models/client-2.safetensors"), whole);
+  refused("were changed after it was finished");
+}
+
+}  // namespace
+}  // namespace tessera

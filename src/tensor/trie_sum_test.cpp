@@ -1,0 +1,111 @@
+#include "tensor/trie_sum.hpp"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "base/key.hpp"
+
+namespace tessera {
+namespace {
+
+Weighted part(float w, double weight) { return {{at::full({3}, w), at::empty({0})}, weight}; }
+
+TEST(TrieSum, IsTheWeightedMean) {
+  TrieSum sum({4, 1, 9});
+  sum.add(1, part(1, 1)), sum.add(9, part(5, 2)), sum.add(4, part(-3, 5));
+  const auto mean = sum.mean();
+  ASSERT_TRUE(mean.has_value());
+  EXPECT_EQ(mean->weight, 8);
+  EXPECT_EQ(mean->value.w[0].item<float>(), (1 * 1 + 2 * 5 - 5 * 3) / 8.0F);
+}
+
+// Worked by hand for ids 0, 1, 2: (0 + 1) + 2, whatever comes first. In float64 1e16 + 1 is 1e16.
+TEST(TrieSum, AddsAlongTheTrie) {
+  const double big = 1e16;
+  for (const std::vector<ClientId>& order :
+       {std::vector<ClientId>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {2, 0, 1}}) {
+    TrieSum sum({0, 1, 2});
+    for (const ClientId id : order) {
+      const double value = id == 0 ? big : id == 1 ? 1 : -big;
+      sum.add(id, {{at::full({1}, value, at::kDouble), at::empty({0}, at::kDouble)}, 1});
+    }
+    EXPECT_EQ(sum.mean()->value.w.item<double>(), 0);  // ((1e16 + 1) − 1e16) / 3
+  }
+  // Ids 0, 2, 3 pair 2 with 3 first, so the 1 survives.
+  TrieSum sum({0, 2, 3});
+  const auto add = [&](ClientId id, double value) {
+    sum.add(id, {{at::full({1}, value, at::kDouble), at::empty({0}, at::kDouble)}, 1});
+  };
+  add(2, big), add(0, 1), add(3, -big);
+  EXPECT_EQ(sum.mean()->value.w.item<double>(), 1.0 / 3);
+}
+
+TEST(TrieSum, ArrivalChangesNoBit) {
+  std::vector<ClientId> ids{0, 1, 2, 5, 6, 7, 8, 19, 20, 33};
+  const auto value = [](ClientId id) {
+    Rng rng(derive(3, id));
+    auto w = at::empty({5});
+    for (int64_t i = 0; i < 5; ++i) w[i] = rng.normal();
+    return Weighted{{w, at::full({1}, rng.normal())}, 0.1 + rng.uniform()};
+  };
+  Tensor first;
+  for (uint64_t order = 0; order < 20; ++order) {
+    auto arriving = ids;
+    Rng(order).shuffle(std::span(arriving));
+    TrieSum sum(ids);
+    for (const ClientId id : arriving)
+      if (id == 7)
+        sum.skip(id);
+      else
+        sum.add(id, value(id));
+    const auto mean = sum.mean()->value;
+    const auto all = at::cat({mean.w, mean.b});
+    if (order == 0) first = all;
+    EXPECT_TRUE(all.equal(first));
+  }
+  // Who never was expected and who will not add leave the same bits.
+  std::erase(ids, 7);
+  TrieSum without(ids);
+  for (const ClientId id : ids) without.add(id, value(id));
+  EXPECT_TRUE(at::cat({without.mean()->value.w, without.mean()->value.b}).equal(first));
+}
+
+TEST(TrieSum, ASinglePartIsItself) {
+  TrieSum sum({3, 8});
+  const auto one = part(0.1F, 3);
+  sum.skip(8), sum.add(3, one);
+  EXPECT_TRUE(sum.mean()->value.w.is_same(one.value.w));
+  EXPECT_EQ(sum.mean()->weight, 3);
+}
+
+TEST(TrieSum, NobodyIsNoMean) {
+  EXPECT_FALSE(TrieSum({}).mean().has_value());
+  TrieSum skipped({0, 4});
+  skipped.skip(0), skipped.skip(4);
+  EXPECT_FALSE(skipped.mean().has_value());
+  TrieSum weightless({0, 4});
+  weightless.add(0, part(1, 0)), weightless.add(4, part(2, 0));
+  EXPECT_FALSE(weightless.mean().has_value());
+  TrieSum open({0, 4});
+  open.add(0, part(1, 1));
+  EXPECT_THROW(open.mean(), std::logic_error);
+  EXPECT_THROW(open.add(1, part(1, 1)), std::invalid_argument) << "not expected";
+}
+
+TEST(TrieSum, InOrderItHoldsLogManySums) {
+  std::vector<ClientId> ids(1000);
+  std::iota(ids.begin(), ids.end(), 0);
+  TrieSum sum(ids);
+  int64_t most = 0;
+  for (const ClientId id : ids) {
+    sum.add(id, part(1, 1));
+    most = std::max(most, sum.held());
+  }
+  EXPECT_LE(most, 10);
+  EXPECT_EQ(sum.mean()->value.w[0].item<float>(), 1);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#include "train/head_fit.hpp"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "model/sequential.hpp"
+#include "tensor/linear_head.hpp"
+#include "tensor/split.hpp"
+#include "train/derived_data.hpp"
+
+namespace tessera {
+namespace {
+
+Trained on_features(const LinearHead& head, const Weights& start, const Site& site,
+                    const TrainOptions& options, int64_t epochs) {
+  const auto data = mapped_training(site.data, {head.width}, [&](const Tensor& x) {
+    const at::NoGradGuard no_grad;
+    return site.model.forward(start, x, Pass{}).features;
+  });
+  const Sequential top({{head.width}, {}, {{head.width, head.classes, false}}}, Init::kHe0);
+  auto trained = local_sgd({start.w.slice(0, head.begin), at::empty({0})},
+                           {top, data, site.round, site.key}, options, {.epochs = epochs});
+  trained.weights = {at::cat({start.w.slice(0, 0, head.begin), trained.weights.w}), start.b};
+  return trained;
+}
+
+}  // namespace
+
+Trained fit_head(const Weights& start, const Site& site, const TrainOptions& options,
+                 int64_t layers, int64_t epochs) {
+  const auto& model = site.model;
+  const auto head = linear_head(model.layout());
+  if (layers == 1 && head) return on_features(*head, start, site, options, epochs);
+  const auto in_evaluation = [&](Weights& at, const Examples& batch, uint64_t, Tensor& grad) {
+    double value = 0;
+    if (model.value_and_grad(at, batch.x, batch.y, options.loss_kind(), grad, value)) return value;
+    const auto w = at.w.detach().requires_grad_(true);
+    const auto logits = model.forward({w, at.b}, batch.x, Pass{}).logits;
+    const auto mean_loss = loss_value(options.loss_kind(), logits, batch.y);
+    grad.copy_(torch::autograd::grad({mean_loss}, {w})[0]);
+    return mean_loss.item<double>();
+  };
+  const Split parts(model.layout(), layers);
+  return local_sgd(start, site, options,
+                   {.epochs = epochs, .gradient = in_evaluation, .only = parts.mask()});
+}
+
+}  // namespace tessera
