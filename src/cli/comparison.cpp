@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 /// A number of the summary by path; kInvalid names the path.
-Result<double> number(const json& summary, const std::string& path) {
+Result<double> number_at(const json& summary, const std::string& path) {
   const json::json_pointer pointer("/" + path);
   if (summary.contains(pointer) && summary[pointer].is_number())
     return summary[pointer].get<double>();
@@ -42,7 +42,13 @@ std::optional<double> deviation(const std::vector<const Cell*>& cells) {
 ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>& cells) {
   ComparisonRow row;
   row.label = label;
-  for (const auto* cell : cells) row.runs.push_back(cell->run);
+  for (const auto* cell : cells) {
+    if (cell->failed.empty())
+      row.runs.push_back(cell->run);
+    else if (row.failed.empty())
+      row.failed = fmt::format("{}: {}", cell->run, cell->failed);
+  }
+  if (!row.failed.empty()) return row;
   row.accuracy = mean_of(cells, &Cell::accuracy);
   row.over_seeds = deviation(cells);
   row.over_clients = mean_of(cells, &Cell::over_clients);
@@ -82,6 +88,13 @@ json finite(double value) { return std::isfinite(value) ? json(value) : json(nul
 
 Result<Cell> make_cell(const json& summary, const RunHistory& history, const std::string& view) {
   Cell cell;
+  if (summary.contains("failed") && summary["failed"].is_string())
+    cell.failed = summary["failed"].get<std::string>();
+  const auto number = [&](const json& from, const std::string& path) -> Result<double> {
+    auto found = number_at(from, path);
+    if (!found.ok() && !cell.failed.empty()) return std::nan("");
+    return found;
+  };
   const auto block = view.empty() ? std::string("accuracy") : "accuracy_" + view;
   TESSERA_ASSIGN(cell.accuracy, number(summary, block + "/mean"));
   TESSERA_ASSIGN(cell.over_clients, number(summary, block + "/std"));
@@ -120,9 +133,11 @@ Comparison compare_cells(const std::vector<Cell>& cells) {
     out.seeds = std::max(out.seeds, static_cast<int64_t>(same.size()));
   }
   for (auto& row : out.rows) {
+    if (!row.failed.empty()) continue;
     const ComparisonRow* best = nullptr;
     for (const auto& other : out.rows) {
-      if (&other == &row || with_label(cells, other.label).front()->reference) continue;
+      if (&other == &row || !other.failed.empty()) continue;
+      if (with_label(cells, other.label).front()->reference) continue;
       if (!best || other.accuracy > best->accuracy) best = &other;
     }
     if (!best) continue;
@@ -134,18 +149,52 @@ Comparison compare_cells(const std::vector<Cell>& cells) {
 }
 
 Table Comparison::table() const {
-  Table table({"method", by_seed() ? "accuracy % (± seeds)" : "accuracy % (± clients)", "before",
-               "after", "worst 10 %", "traffic", "simulated", "wall", "difference", "to", "p"});
+  std::vector<std::string> header{
+      "method",     by_seed() ? "accuracy % (± seeds)" : "accuracy % (± clients)",
+      "before",     "after",
+      "worst 10 %", "traffic",
+      "simulated",  "wall",
+      "difference", "to",
+      "p"};
+  const auto columns = header.size();
+  const bool some_failed = failures() > 0;
+  if (some_failed) header.emplace_back("failed");
+  Table table(std::move(header));
   for (const auto& row : rows) {
-    const double spread = by_seed() ? row.over_seeds.value_or(0) : row.over_clients;
-    const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
-    table.row({row.label, percent(row.accuracy) + " ± " + percent(spread), percent(row.pre),
-               percent(row.post), percent(row.worst10), human_bytes(row.bytes_down + row.bytes_up),
-               human_seconds(row.sim_seconds), human_seconds(row.wall_seconds),
+    std::vector<std::string> cells{row.label, "failed"};
+    if (row.failed.empty()) {
+      const double spread = by_seed() ? row.over_seeds.value_or(0) : row.over_clients;
+      const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
+      cells = {row.label,
+               percent(row.accuracy) + " ± " + percent(spread),
+               percent(row.pre),
+               percent(row.post),
+               percent(row.worst10),
+               human_bytes(row.bytes_down + row.bytes_up),
+               human_seconds(row.sim_seconds),
+               human_seconds(row.wall_seconds),
                compared ? fmt::format("{:+.1f}", row.difference * 100) : "–",
-               compared ? row.best_other : "–", compared ? p_text(row.p) : "–"});
+               compared ? row.best_other : "–",
+               compared ? p_text(row.p) : "–"};
+    }
+    cells.resize(columns, "–");
+    if (some_failed) cells.push_back(row.failed);
+    table.row(std::move(cells));
   }
   return table;
+}
+
+size_t Comparison::failures() const {
+  return static_cast<size_t>(
+      std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.failed.empty(); }));
+}
+
+Status Comparison::verdict() const {
+  for (const auto& row : rows)
+    if (!row.failed.empty())
+      return fail(Error::kInternal, "{} of {} rows failed, first '{}': {}", failures(), rows.size(),
+                  row.label, row.failed);
+  return ok();
 }
 
 std::string Comparison::caption() const {
@@ -161,6 +210,13 @@ json Comparison::json() const {
   auto out = nlohmann::json::array();
   for (const auto& row : rows) {
     const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
+    if (!row.failed.empty()) {  // every number is absent
+      out.push_back({{"method", row.label},
+                     {"seeds", row.runs.size()},
+                     {"runs", row.runs},
+                     {"failed", row.failed}});
+      continue;
+    }
     out.push_back({{"method", row.label},
                    {"seeds", row.runs.size()},
                    {"runs", row.runs},

@@ -30,17 +30,20 @@ struct Cell {
   double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
   std::string partition;        // digest: clients are paired only within one partition
   std::vector<double> clients;  // test accuracy of each, by id
+  std::string failed;           // why the numbers above are not to be shown; usually empty
 };
 
 /// From a run's summary.json and history. `view` is "" for the headline, or pre, post.
-/// kInvalid names the field that the summary lacks.
+/// kInvalid names the field that the summary lacks; that of a failed run may lack numbers.
 Result<Cell> make_cell(const nlohmann::json& summary, const RunHistory& history,
                        const std::string& view);
 
-/// Means over seeds.
+/// Means over seeds. A row with a failed run has no numbers, and is nobody's baseline: a mean over
+/// the other seeds would be one over those that went well.
 struct ComparisonRow {
   std::string label;
-  std::vector<std::string> runs;
+  std::vector<std::string> runs;  // that did not fail
+  std::string failed;             // "fedavg-s2: why"; usually empty
   double accuracy = 0;
   std::optional<double> over_seeds;  // standard deviation, n − 1; none for one seed
   double over_clients = 0;
@@ -56,10 +59,13 @@ struct Comparison {
   int64_t seeds = 0;                // of the row with most
 
   bool by_seed() const { return seeds > 1; }
+  size_t failures() const;  // rows
   Table table() const;
   nlohmann::json json() const;  // table.json: see report/compare_report.hpp
   /// What ± and the difference mean, one sentence each.
   std::string caption() const;
+  /// kInternal if rows failed; names the first.
+  Status verdict() const;
 };
 
 Comparison compare_cells(const std::vector<Cell>& cells);

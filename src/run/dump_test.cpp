@@ -6,6 +6,7 @@
 #include <set>
 
 #include "io/tensor/tensor_codec.hpp"
+#include "run/checkpoint.hpp"
 #include "run/testing.hpp"
 
 namespace tessera {
@@ -116,7 +117,13 @@ TEST_F(Dumps, NoteWhoTookPart) {
 TEST_F(Dumps, HoldTheStatesAndTheInitialModel) {
   dumped("a", {}, "fedper");
   const auto end = tensors(file("a", "end.safetensors"));
-  const auto checkpoint = tensors(out("a") + "/checkpoint/state.safetensors");
+  const auto saved = *CheckpointFile::open(out("a"));
+  TensorDict checkpoint;
+  for (const auto& [name, tensor] : saved.second.server)
+    checkpoint.emplace("server/" + name, tensor);
+  for (const auto& [id, state] : saved.second.clients)
+    for (const auto& [name, tensor] : state)
+      checkpoint.emplace(fmt::format("client/{}/{}", id, name), tensor);
   ASSERT_EQ(end.size(), checkpoint.size());
   EXPECT_TRUE(end.contains("client/2/head"));
   for (const auto& [name, tensor] : checkpoint) {

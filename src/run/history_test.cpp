@@ -445,6 +445,7 @@ TEST_F(Histories, AnyChangeSinceTheCheckpointIsSeen) {
     while (*rows.step()) columns.emplace_back(rows.text(0), rows.text(1));
   }
   ASSERT_GT(columns.size(), 60U);
+  std::string emptied;  // the last table that a row was taken from
   for (const auto& [table, column] : columns) {
     // A whole number, the last bit of a real, the last letter of a text; in the first and the last
     // row.
@@ -459,6 +460,8 @@ TEST_F(Histories, AnyChangeSinceTheCheckpointIsSeen) {
       EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "--force"))
           << table << "." << column << " " << end;
     }
+    if (table == emptied) continue;
+    emptied = table;
     testing::put(path_, whole);
     change(fmt::format("DELETE FROM {0} WHERE rowid = (SELECT min(rowid) FROM {0})", table));
     EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "--force"))
@@ -535,7 +538,7 @@ TEST_F(Histories, TheDigestIsThatOfEarlierVersions) {
   // What format 2 gave for the same reports; new tables are no part of it.
   auto history = make();
   fill(history, 4);
-  EXPECT_EQ(digest(history), "OLD");
+  EXPECT_EQ(digest(history), "a7432cf13f182d1a49e0e3a8d714adef0f1316c2677e6c57621f29e6391ad67d");
 }
 
 TEST_F(Histories, TheDigestSeesEveryNumberButTimes) {

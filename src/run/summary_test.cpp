@@ -49,7 +49,7 @@ class Summaries : public ::testing::Test {
   static Result<Experiment> parse(const std::string& set) {
     return parse_experiment(
         "name = \"toy\"\nrounds = 4\n[data]\nset = \"npz\"\npartition = \"natural\"\n"
-        "data_dir = \"d\"\nnewcomers = 1\n[model]\nname = \"mlp100\"\n"
+        "data_dir = \"d\"\nnewcomers = 1\n[model]\nname = \"mlp100\"\n[train]\nlr = 0.1\n"
         "[method]\nname = \"fedavg\"\n",
         "toy.toml", {.sets = {set}});
   }

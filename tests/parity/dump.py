@@ -85,7 +85,7 @@ class Dump:
 
     def __init__(self, folder, models):
         facts = json.loads((folder / "run.json").read_text())
-        self.models = models
+        self.models, self.seed = models, facts["seed"]
         self.rounds, self.train, self.classes = facts["rounds"], facts["train"], facts["classes"]
         self.method, self.options = facts["method"]["name"], facts["method"]["options"]
         self.clients = [Client(folder / client["data"]) for client in facts["clients"]]

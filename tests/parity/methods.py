@@ -7,6 +7,7 @@ it is a known mistake, made on purpose (cases.py).
 import torch
 
 from dump import Mismatch
+from random_numbers import derive, orthonormal_rows
 
 
 class Sgd:
@@ -72,11 +73,9 @@ def fedper(run, options):
 
 
 def fedbabu(run, options):
-    """The head is the program's own: orthogonal rows, the same for everybody, and it never moves."""
+    """The head has orthonormal rows drawn from the key, the same for everybody; it never moves."""
     body, head = run.network.body, run.network.head
-    h0 = run.end["client/0/head"].double()
-    check_orthogonal(h0[:-run.classes].view(run.classes, -1))
-    g = torch.cat([run.initial[body], h0])
+    g = torch.cat([run.initial[body], babu_head(run)])
 
     def frozen(w, gradient):
         gradient[head] *= 1.0 if options.get("head") == "trained" else 0.0
@@ -84,17 +83,20 @@ def fedbabu(run, options):
 
     for t, taken in rounds_of(run):
         g = average(run, {i: epochs_of_sgd(run, t, b, g, frozen) for i, b in taken.items()})
-    return {"server/body.w": g[body]} | {f"client/{i}/head": g[head] for i in run.ids}
+    return {"server/body.w": g[body]}
 
 
-def check_orthogonal(rows):
-    gram = rows @ rows.T
-    if (gram - torch.eye(len(rows)) * gram[0, 0]).abs().max() > 1e-5 * gram[0, 0]:
-        raise Mismatch("the head's rows are not orthogonal and of one length")
+def babu_head(run):
+    """The initial model's head with other weights; its bias stays."""
+    head = run.initial[run.network.head].clone()
+    width = (len(head) - run.classes) // run.classes
+    rows = orthonormal_rows(run.classes, width, derive(run.seed, 1, 1, 1))
+    head[:rows.numel()] = rows.flatten()
+    return head
 
 
 def fedbabu_personal(run, options, i, end):
-    w = torch.cat([end["server/body.w"], end[f"client/{i}/head"]])
+    w = torch.cat([end["server/body.w"], babu_head(run)])
     for _ in range(options["ft_epochs"]):
         w = w - run.train["lr"] * run.network.gradient(w, run.clients[i].all())
     return w
@@ -173,8 +175,7 @@ def fedamp(run, options):
             models[i] = epochs_of_sgd(
                 run, t, batches, u, lambda w, gradient: gradient + options["prox"] * (w - u))
         common = sum(models.values()) / len(models)
-    return ({"server/common.w": common} |
-            {f"server/latest.{i}.w": w for i, w in models.items()} |
+    return ({f"server/latest@{i}.w": w for i, w in models.items()} |
             {f"client/{i}/w.w": w for i, w in models.items()})
 
 
