@@ -74,6 +74,43 @@ TEST(LocalEngine, RepliesArriveWhileTasksAreStillPosted) {
   }
 }
 
+// Mostly for the thread sanitizer: many clients at once, and nothing of one reaches another.
+TEST(LocalEngine, ManyClientsAtOnceKeepTheirStatesApart) {
+  constexpr ClientId kClients = 40;
+  constexpr int64_t kRounds = 25;
+  std::atomic<int> steps = 0;
+  Trio trio({&steps});
+  Session session({.model = std::make_shared<testing::Fixed>(),
+                   .method = erase(Counting{&steps}),
+                   .info = {.name = "counting"},
+                   .seed = 9,
+                   .clients = kClients,
+                   .rounds = kRounds});
+  ClientStore store;
+  std::vector<HostedClient> clients;
+  for (ClientId id = 0; id < kClients; ++id) clients.push_back({id, &trio.data[0], nullptr});
+  ClientHost host(session, store, clients);
+  LocalEngine engine(host, {.threads = 4});
+  const auto everybody = [&](const std::function<Task(ClientId)>& task) {
+    engine.run(
+        [&](const Post& post) {
+          for (ClientId id = 0; id < kClients; ++id) post(task(id));
+        },
+        std::nullopt, [](const Reply& reply) { EXPECT_THAT(reply.status, Succeeds()); });
+  };
+  for (int64_t round = 1; round <= kRounds; ++round) {
+    everybody([&](ClientId id) {
+      auto task = trio.evaluate(id, round);
+      task.keep_step = true;
+      return task;
+    });
+    everybody([&](ClientId id) { return trio.train(id, round); });
+    everybody([&](ClientId id) { return Trio::settle(id, round, true); });
+  }
+  for (ClientId id = 0; id < kClients; ++id) EXPECT_EQ(updates(store, id), 100 * id + kRounds);
+  EXPECT_EQ(steps, kClients * kRounds) << "an evaluation's step serves the round";
+}
+
 TEST(LocalEngine, AnExceptionOfAMethodIsOneBadReply) {
   Engines e({.threads = 2});
   const auto replies = e.run({e.train(0, 2), e.train(1, 2), e.train(2, 2)});
