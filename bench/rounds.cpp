@@ -27,7 +27,9 @@ Federation random_images() {
   for (auto& data : out.clients) {
     data.pool = pool;
     for (auto* part : {&data.train, &data.val, &data.test})
-      for (int64_t i = 0; i < (part == &data.train ? kTrain : part == &data.val ? kVal : kTest);
+      for (int64_t i = 0; i < (part == &data.train ? kTrain
+                               : part == &data.val ? kVal
+                                                   : kTest);
            ++i)
         part->push_back(row++);
   }

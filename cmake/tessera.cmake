@@ -45,7 +45,7 @@ function(tessera_use_torch target)
 endfunction()
 
 # tessera_library(name [TORCH] [FOLDER dir] [DEPS other...]): all .cpp below the folder, tests apart.
-# DEPS are the include rules of architecture.md §7; tools/check_includes holds the sources to them.
+# DEPS are the include rules of docs/concepts.md; tools/check_includes holds the sources to them.
 function(tessera_library name)
   cmake_parse_arguments(ARG "TORCH" "FOLDER" "DEPS" ${ARGN})
   if(NOT ARG_FOLDER)

@@ -15,15 +15,15 @@ namespace tessera {
 
 /// What a stream of random numbers is for. Values are part of the reproducibility contract.
 enum class Purpose : uint64_t {
-  kInit = 1,       // initial weights
-  kCohort = 2,     // which clients take part
-  kDrop = 3,       // which of them are lost
-  kLocal = 4,      // a client's work in a round: batch order, dropout
-  kPartition = 5,  // how data are dealt to clients
-  kBuild = 6,      // built datasets (V-MNIST, MNIST-M)
-  kClient = 7,     // a client's initial state
-  kStraggler = 8,  // which clients are slow
-  kCommons = 9,    // the server's work on public data
+  kInit = 1,        // initial weights
+  kCohort = 2,      // which clients take part
+  kDrop = 3,        // which of them are lost
+  kLocal = 4,       // a client's work in a round: batch order, dropout
+  kPartition = 5,   // how data are dealt to clients
+  kBuild = 6,       // built datasets (V-MNIST, MNIST-M)
+  kClient = 7,      // a client's initial state
+  kStraggler = 8,   // which clients are slow
+  kCommons = 9,     // the server's work on public data
   kEvaluated = 10,  // which clients evaluations ask
 };
 

@@ -40,7 +40,9 @@ bool numeric(std::string_view cell) {
 
 }  // namespace
 
-std::string first_line(std::string_view text) { return std::string(text.substr(0, text.find('\n'))); }
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
 
 std::string lower(std::string_view text) {
   std::string out(text);

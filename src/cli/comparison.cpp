@@ -39,6 +39,11 @@ std::optional<double> deviation(const std::vector<const Cell*>& cells) {
   return std::sqrt(squares / static_cast<double>(cells.size() - 1));
 }
 
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>& cells) {
   ComparisonRow row;
   row.label = label;
@@ -46,7 +51,7 @@ ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>&
     if (cell->failed.empty())
       row.runs.push_back(cell->run);
     else if (row.failed.empty())
-      row.failed = fmt::format("{}: {}", cell->run, cell->failed);
+      row.failed = fmt::format("{}: {}", cell->run, one_line(cell->failed));
   }
   if (!row.failed.empty()) return row;
   row.accuracy = mean_of(cells, &Cell::accuracy);

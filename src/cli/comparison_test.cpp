@@ -74,9 +74,35 @@ TEST(Comparison, OneRowHasNothingToCompareWith) {
 }
 
 TEST(Comparison, TheReportTakesItsJson) {
-  const auto c =
-      compare_cells({cell("a", 1, 0.8), cell("a", 2, 0.9), cell("b", 1, 0.5), cell("b", 2, 0.6)});
+  auto failed = cell("c", 2, 0.99);
+  failed.failed = "no round counted";
+  const auto c = compare_cells({cell("a", 1, 0.8), cell("a", 2, 0.9), cell("b", 1, 0.5),
+                                cell("b", 2, 0.6), cell("c", 1, 0.9), failed});
   EXPECT_TRUE(compare_report("t", {}, c.json()).ok());
+}
+
+TEST(Comparison, AFailedRunHasNoNumbersAndIsNobodysBaseline) {
+  auto failed = cell("b", 2, 0.99);
+  failed.failed = "the evaluation of 3 clients failed,\nfirst client 4 after round 10: not finite";
+  const auto c = compare_cells({cell("a", 1, 0.7), cell("a", 2, 0.7), cell("b", 1, 0.9), failed,
+                                cell("c", 1, 0.6), cell("c", 2, 0.6)});
+  EXPECT_EQ(c.failures(), 1u);
+  EXPECT_EQ(c.rows[0].best_other, "c") << "not b, which has the highest accuracy";
+  EXPECT_EQ(c.rows[2].best_other, "a");
+  EXPECT_EQ(c.rows[1].best_other, "");
+  EXPECT_EQ(c.rows[1].runs, (std::vector<std::string>{"b-s1"}));
+  const auto row = c.json()[1];
+  EXPECT_EQ(row["failed"],
+            "b-s2: the evaluation of 3 clients failed, first client 4 after round 10: not finite");
+  EXPECT_FALSE(row.contains("accuracy_mean"));
+  EXPECT_FALSE(c.json()[0].contains("failed"));
+  const auto text = c.table().text();
+  EXPECT_THAT(text, HasSubstr("b-s2: the evaluation of 3 clients failed, first client 4"));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("9")));
+  EXPECT_THAT(c.table().csv(), HasSubstr("a,70.0 ± 0.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,"));
+  EXPECT_THAT(message(c.verdict()), HasSubstr("1 of 3 rows failed, first 'b': b-s2: the eval"));
+  EXPECT_EQ(error_of(c.verdict()), Error::kInternal);
+  EXPECT_TRUE(compare_cells({cell("a", 1, 0.7)}).verdict().ok());
 }
 
 nlohmann::json summary() {
@@ -127,6 +153,12 @@ TEST(MakeCell, ReadsSummaryAndHistory) {
   auto broken = summary();
   broken["accuracy"]["mean"] = nullptr;
   EXPECT_THAT(message(make_cell(broken, history, "").status()), HasSubstr("'accuracy/mean'"));
+  broken["failed"] = "no round counted";
+  const auto failed = make_cell(broken, history, "");
+  ASSERT_TRUE(failed.ok()) << failed.status();
+  EXPECT_EQ(failed->failed, "no round counted");
+  EXPECT_TRUE(std::isnan(failed->accuracy));
+  EXPECT_EQ(pre->failed, "");
 }
 
 }  // namespace

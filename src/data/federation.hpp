@@ -21,8 +21,8 @@ struct Federation {
   std::vector<ClientData> newcomers;     // id = clients.size() + index
   ClientData commons;                    // the server's public samples (train rows); may be none
   std::string digest;                    // SHA-256 (hex) of who holds which samples
-  std::string data_digest;               // SHA-256 (hex) of all that can change a number, values too
-  std::vector<std::string> notes;        // facts worth printing: files used, counts
+  std::string data_digest;         // SHA-256 (hex) of all that can change a number, values too
+  std::vector<std::string> notes;  // facts worth printing: files used, counts
 };
 
 /// Moves the last `share` of every client's training rows, which stand in random order, to the

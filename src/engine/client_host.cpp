@@ -48,10 +48,9 @@ Reply ClientHost::handle(const Task& task) {
   try {
     return answer(task, *client);
   } catch (const std::exception& error) {
-    return refused(task,
-                   fail(Error::kInternal, "method {}, round {}, {}, client {}: {}",
-                        session_.info().name, task.round, name_of(task.kind), task.client,
-                        first_line(error.what())));
+    return refused(
+        task, fail(Error::kInternal, "method {}, round {}, {}, client {}: {}", session_.info().name,
+                   task.round, name_of(task.kind), task.client, first_line(error.what())));
   }
 }
 
@@ -123,12 +122,12 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
     const auto key = derive(session_.seed(), Purpose::kLocal, task.round, client.id);
     const Setup setup = session_.client_setup(task.round);
     // Exchanges of one onboarding belong to one round; each needs its own order of batches.
-    const Local local{{session_.model(), *client.train, task.round,
-                       joins ? derive(key, task.attempt) : key},
-                      setup,
-                      client.id,
-                      session_.is_newcomer(client.id),
-                      joins ? Why::kJoin : Why::kTrain};
+    const Local local{
+        {session_.model(), *client.train, task.round, joins ? derive(key, task.attempt) : key},
+        setup,
+        client.id,
+        session_.is_newcomer(client.id),
+        joins ? Why::kJoin : Why::kTrain};
     step = session_.method().local_update(state_of(client), task.down, local);
     spent = thread_cpu_seconds() - start;
   }

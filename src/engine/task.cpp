@@ -26,8 +26,8 @@ Tensor row_of(const ClientMetrics& m) {
 }
 
 ClientMetrics metrics_of(const double* row) {
-  return {static_cast<int64_t>(row[0]), static_cast<int64_t>(row[1]), row[2], row[3], row[4],
-          row[5]};
+  return {
+      static_cast<int64_t>(row[0]), static_cast<int64_t>(row[1]), row[2], row[3], row[4], row[5]};
 }
 
 void put_all(TensorDict& to, const char* prefix, const TensorDict& from) {
@@ -151,8 +151,8 @@ Reply refused(const Task& task, Status status) {
 
 Bytes encode_task(const Task& task) {
   auto meta = envelope(task.client, task.kind, task.round, task.attempt);
-  meta["flags"] = std::to_string((task.accepted ? 1 : 0) + (task.keep_step ? 2 : 0) +
-                                 (task.last ? 4 : 0));
+  meta["flags"] =
+      std::to_string((task.accepted ? 1 : 0) + (task.keep_step ? 2 : 0) + (task.last ? 4 : 0));
   TensorDict all;
   put_all(all, "down/", task.down);
   if (task.global) put_all(all, "global/", pack(*task.global));
@@ -184,7 +184,8 @@ Result<Task> decode_task(std::shared_ptr<const Bytes> bytes) {
 
 Bytes encode_reply(const Reply& reply) {
   auto meta = envelope(reply.client, reply.kind, reply.round, reply.attempt);
-  TensorDict all{{"numbers", at::tensor({reply.loss, reply.cpu_seconds}, at::kDouble).view({1, 2})}};
+  TensorDict all{
+      {"numbers", at::tensor({reply.loss, reply.cpu_seconds}, at::kDouble).view({1, 2})}};
   put_all(all, "up/", reply.up);
   if (!reply.status.ok()) {
     const auto at = std::find(kErrors.begin(), kErrors.end(), error_of(reply.status));

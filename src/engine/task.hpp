@@ -26,7 +26,7 @@ const char* name_of(TaskKind kind);
 struct Task {
   ClientId client = 0;
   TaskKind kind = TaskKind::kHello;
-  int64_t round = 0;    // an evaluation after round t asks as t + 1
+  int64_t round = 0;     // an evaluation after round t asks as t + 1
   int64_t attempt = 0;   // kTrain: how often this round was begun; kSettle: the one it is about
   TensorDict down = {};  // kTrain, kJoin, kEvaluate
   std::optional<Weights> global = std::nullopt;  // kEvaluate: to be measured as well
@@ -54,10 +54,10 @@ struct Hello {
 struct Reply {
   ClientId client = 0;
   TaskKind kind = TaskKind::kHello;
-  int64_t round = 0, attempt = 0;  // of the task
-  Status status;                                 // else the rest means nothing
-  TensorDict up;                                 // kTrain, kJoin
-  double loss = 0;                               // mean training loss
+  int64_t round = 0, attempt = 0;      // of the task
+  Status status;                       // else the rest means nothing
+  TensorDict up;                       // kTrain, kJoin
+  double loss = 0;                     // mean training loss
   double cpu_seconds = 0;              // of the client's work; for the simulated clock only
   int64_t wire_down = 0, wire_up = 0;  // bytes of down and up as encoded; set by the engine
   std::optional<Evaluation> evaluation;

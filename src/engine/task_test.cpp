@@ -94,7 +94,8 @@ TEST(Messages, SayWhatIsWrongWithThem) {
   };
   EXPECT_TRUE(task(good).ok());
   EXPECT_THAT(task({}), FailsWith(Error::kInvalid, "task: 'client' is missing"));
-  EXPECT_THAT(task(with("client", "-1")), FailsWith(Error::kInvalid, "'client' is no whole number"));
+  EXPECT_THAT(task(with("client", "-1")),
+              FailsWith(Error::kInvalid, "'client' is no whole number"));
   EXPECT_THAT(task(with("kind", "stop")), FailsWith(Error::kInvalid, "'kind' is 'stop'"));
   EXPECT_THAT(task(with("flags", "8")), FailsWith(Error::kInvalid, "'flags' is 8"));
   EXPECT_THAT(task(with("x", "1")), FailsWith(Error::kInvalid, "'x' is not expected"));

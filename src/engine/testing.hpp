@@ -93,11 +93,8 @@ struct Trio {
     return {{0, &data[0], nullptr}, {1, &data[1], nullptr}, {2, &data[2], nullptr}};
   }
   Task train(ClientId id, int64_t round, int64_t attempt = 1) const {
-    return {.client = id,
-            .kind = TaskKind::kTrain,
-            .round = round,
-            .attempt = attempt,
-            .down = down};
+    return {
+        .client = id, .kind = TaskKind::kTrain, .round = round, .attempt = attempt, .down = down};
   }
   Task evaluate(ClientId id, int64_t round) const {
     return {.client = id, .kind = TaskKind::kEvaluate, .round = round, .down = down};

@@ -1,4 +1,4 @@
-// Metrics of experiments.md §3: per client, then over clients.
+// Metrics of docs/experiments.md §3: per client, then over clients.
 #pragma once
 
 #include <functional>

@@ -113,8 +113,8 @@ class Erased final : public AnyMethod {
   Step<TensorDict, TensorDict> local_update(const TensorDict& client, const TensorDict& down,
                                             const Local& local) const override {
     auto step = method_.local_update(unpack<Client>(client), unpack<Down>(down), local);
-    return {pack(step.next), pack(step.upload), step.loss, std::move(step.before),
-            std::move(step.after), std::move(step.notes)};
+    return {pack(step.next),        pack(step.upload),     step.loss,
+            std::move(step.before), std::move(step.after), std::move(step.notes)};
   }
   TensorDict expected(const ServerState& server, Why why, const Setup& setup) const override {
     return pack(method_.expected(of(server), why, setup));

@@ -128,7 +128,7 @@ struct GuestOf {
   using type = Nothing;
 };
 template <class M>
-  requires requires { typename M::Guest; }
+requires requires { typename M::Guest; }
 struct GuestOf<M> {
   using type = typename M::Guest;
 };

@@ -155,7 +155,7 @@ TEST(Cbam, KernelFitsTheMap) {
 }
 
 TEST(Cbam, SizeIsThatOfTheSpecification) {
-  // methods.md §3.2: 2 C²/rr + C + 2k² + 1 for cnn128 on 5×5 maps.
+  // docs/methods.md §3.2: 2 C²/rr + C + 2k² + 1 for cnn128 on 5×5 maps.
   const auto base = sequential("cnn128", kPhotos);
   const Cbam net(base, {});
   EXPECT_EQ(net.layout().numel() - base->layout().numel(), 2 * 128 * 128 / 16 + 128 + 2 * 25 + 1);

@@ -1,4 +1,4 @@
-// A network whose output is another network's weights (methods.md §7.0).
+// A network whose output is another network's weights (docs/methods.md §7.0).
 //
 // Embedding z → linear → layers × (ReLU, linear) → one linear output per target tensor. Since all
 // outputs read the same features, they are kept as one linear of the tensors' total length.

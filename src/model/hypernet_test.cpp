@@ -21,7 +21,7 @@ Tensor normal(std::vector<int64_t> shape, uint64_t key) {
 const HypernetSpec kPlain{.embed = 3, .hidden = 5, .layers = 2, .target = 8};
 const HypernetSpec kShared{.embed = 3, .hidden = 5, .layers = 2, .target = 8, .depths = 4};
 
-// experiments.md §2 and methods.md §7.4.
+// docs/experiments.md §2 and docs/methods.md §7.4.
 TEST(Hypernet, SizesOfTheExperiments) {
   EXPECT_EQ(hypernet_numel({128, 150, 3, 1'179'648}), 178'214'148);  // vit-p: 178 M
   EXPECT_EQ(hypernet_numel({32, 64, 1, 36'864}), 2'402'432);         // vit-s: 2.4 M
@@ -90,7 +90,7 @@ TEST_P(PullBack, AgreesWithAutograd) {
 
 INSTANTIATE_TEST_SUITE_P(Specs, PullBack, ::testing::Values(kPlain, kShared));
 
-// methods.md §7.0 [R]: with torch's own initial weights the deviation would be of order 1.
+// docs/methods.md §7.0 [R]: with torch's own initial weights the deviation would be of order 1.
 TEST(Hypernet, StartsNearTheTargetsOwnInitialWeights) {
   const Hypernet net({.embed = 16, .hidden = 64, .layers = 3, .target = 4000});
   const auto first = normal({4000}, 1).to(at::kFloat) * 0.02;

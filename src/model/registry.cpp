@@ -1,4 +1,4 @@
-// The table of models: experiments.md §2, each fitted to a dataset's samples and classes.
+// The table of models: docs/experiments.md §2, each fitted to a dataset's samples and classes.
 #include <algorithm>
 #include <utility>
 

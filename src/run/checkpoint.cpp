@@ -141,9 +141,8 @@ Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::st
   const auto round = whole_number((*facts)["round"]);
   if (!round) return damaged(path, "no round number");
 
-  Checkpoint out{{*round, (*facts)["config"], (*facts)["data_digest"], (*facts)["history_digest"]},
-                 {},
-                 {}};
+  Checkpoint out{
+      {*round, (*facts)["config"], (*facts)["data_digest"], (*facts)["history_digest"]}, {}, {}};
   auto rows = file.database_.prepare(
       "SELECT owner, client, digest, data FROM states ORDER BY owner, client, piece");
   if (!rows.ok()) return damaged(path, message(rows.status()));

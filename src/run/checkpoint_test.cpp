@@ -28,11 +28,11 @@ TensorDict server() {
 }
 
 CheckpointChanges first() {
-  return {server(),
-          {{0, TensorDict{}},
-           {3,
-            TensorDict{{"head", at::ones({2, 2})}, {"n", at::scalar_tensor(int64_t{4}, at::kLong)}}},
-           {12, TensorDict{{"a/b", at::zeros({1})}}}}};
+  return {
+      server(),
+      {{0, TensorDict{}},
+       {3, TensorDict{{"head", at::ones({2, 2})}, {"n", at::scalar_tensor(int64_t{4}, at::kLong)}}},
+       {12, TensorDict{{"a/b", at::zeros({1})}}}}};
 }
 
 std::string bits(const Checkpoint& checkpoint) {
@@ -168,7 +168,8 @@ TEST_F(Checkpoints, ContentsThatMakeNoSenseAreRefused) {
 
 TEST_F(Checkpoints, OtherFilesAreRefused) {
   fs::create_directories(dir_.path() + "/checkpoint");
-  testing::put(path_, "notes of mine, longer than a header of a database has to be to be one ......");
+  testing::put(path_,
+               "notes of mine, longer than a header of a database has to be to be one ......");
   EXPECT_THAT(load(), FailsWith(Error::kInvalid, path_));
 }
 

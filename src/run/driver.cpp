@@ -193,7 +193,8 @@ Result<TensorDict> Driver::first_download(ClientId client) const {
     session_.method().broadcast(*state_, asks, setup(1),
                                 [&](const auto&, TensorDict down) { out = std::move(down); });
   } catch (const std::exception& error) {
-    return fail(Error::kInternal, "method {}, server: {}", session_.info().name, first_line(error.what()));
+    return fail(Error::kInternal, "method {}, server: {}", session_.info().name,
+                first_line(error.what()));
   }
   return out;
 }
@@ -340,8 +341,8 @@ Status Driver::exchange(const Setup& setup, int64_t number,
         if (reason.empty())
           uploads.emplace(reply.client, std::move(reply.up));
         else
-          report.problems.push_back({Problem::Kind::kJoin, reply.client,
-                                     fmt::format("exchange {}: {}", number, reason)});
+          report.problems.push_back(
+              {Problem::Kind::kJoin, reply.client, fmt::format("exchange {}: {}", number, reason)});
       });
   for (const auto& [client, up] : uploads) {
     auto& guest = guests[static_cast<size_t>(client - session_.clients())];
@@ -376,8 +377,7 @@ Result<EvalReport> Driver::evaluate_after(int64_t round) {
   const auto here = setup(round + 1);
   const bool last = round == here.rounds;
   Evaluated evaluated;
-  evaluated.clients =
-      evaluated_clients(session_.seed(), session_.clients(), options_.eval_clients);
+  evaluated.clients = evaluated_clients(session_.seed(), session_.clients(), options_.eval_clients);
   TESSERA_ASSIGN(const auto guests, meet_newcomers(here, report));
   Asks asks;
   for (const ClientId id : evaluated.clients) asks.push_back({id, Why::kEvaluate});
@@ -390,9 +390,9 @@ Result<EvalReport> Driver::evaluate_after(int64_t round) {
       [&](const Post& post) {
         method.broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
           (ask.why == Why::kJoin ? report.onboard_down : report.eval_down) += payload_bytes(down);
-          const bool trains = std::binary_search(next.begin(), next.end(), ask.client) &&
-                              !is_dropped(session_.seed(), round + 1, ask.client,
-                                          options_.drop_rate);
+          const bool trains =
+              std::binary_search(next.begin(), next.end(), ask.client) &&
+              !is_dropped(session_.seed(), round + 1, ask.client, options_.drop_rate);
           post({.client = ask.client,
                 .kind = TaskKind::kEvaluate,
                 .round = round + 1,
@@ -409,9 +409,10 @@ Result<EvalReport> Driver::evaluate_after(int64_t round) {
         if (reply.status.ok() && !reply.evaluation) reason = "the reply has no evaluation";
         const auto view = reply.evaluation ? diverged_view(*reply.evaluation) : "";
         if (reason.empty() && !view.empty())
-          reason = fmt::format("the model of the {} view diverged: its loss is not finite; lower "
-                               "train.lr or the method's own rates",
-                               view);
+          reason = fmt::format(
+              "the model of the {} view diverged: its loss is not finite; lower "
+              "train.lr or the method's own rates",
+              view);
         if (reason.empty())
           results.emplace(reply.client, *std::move(reply.evaluation));
         else

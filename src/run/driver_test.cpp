@@ -16,7 +16,9 @@ using testing::updates;
 
 struct Server : Trio {
   explicit Server(FederationOptions options = {}, testing::Counting counting = {})
-      : Trio(counting), host(*session, store, hosted()), engine(host, {}),
+      : Trio(counting),
+        host(*session, store, hosted()),
+        engine(host, {}),
         driver(*session, options, engine) {
     EXPECT_THAT(driver.begin(), Succeeds());
   }

@@ -30,10 +30,11 @@ constexpr double kCheckpointSeconds = 20;
 
 Status same_data(const std::string& dir, const std::string& theirs, const std::string& ours) {
   if (theirs == ours) return ok();
-  return fail(Error::kInvalid,
-              "{}: its data have changed since (digest {}, here {}); use the files it began with, or "
-              "start anew with --force",
-              dir, theirs.substr(0, 12), ours.substr(0, 12));
+  return fail(
+      Error::kInvalid,
+      "{}: its data have changed since (digest {}, here {}); use the files it began with, or "
+      "start anew with --force",
+      dir, theirs.substr(0, 12), ours.substr(0, 12));
 }
 
 int64_t peak_rss() {
@@ -146,9 +147,10 @@ Result<RunState> Runner::what_is_there() {
                 "{}: holds a finished run; overwrite it with --force or choose another --out",
                 request_.out);
   if (!request_.resume)
-    return fail(Error::kExists,
-                "{}: holds an unfinished run; continue it with --resume, or start anew with --force",
-                request_.out);
+    return fail(
+        Error::kExists,
+        "{}: holds an unfinished run; continue it with --resume, or start anew with --force",
+        request_.out);
   if (!fs::exists(path("config.toml"))) return there;
   TESSERA_ASSIGN(const auto theirs, read_file(path("config.toml")));
   TESSERA_RETURN_IF_ERROR(same_config(request_.out, std::string(text_of(theirs)), config_));
@@ -216,11 +218,10 @@ Status Runner::start() {
   TESSERA_RETURN_IF_ERROR(simulation_->driver().begin());
   TESSERA_RETURN_IF_ERROR(clear_run(request_.out));
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
-  TESSERA_ASSIGN(auto history,
-                 History::create(path("history.sqlite"),
-                                 run_facts(experiment_, federation_,
-                                           simulation_->session().model(), config_),
-                                 federation_));
+  TESSERA_ASSIGN(auto history, History::create(path("history.sqlite"),
+                                               run_facts(experiment_, federation_,
+                                                         simulation_->session().model(), config_),
+                                               federation_));
   history_ = std::move(history);
   TESSERA_ASSIGN(auto file, CheckpointFile::create(request_.out));
   checkpoint_ = std::move(file);
@@ -334,8 +335,7 @@ Result<nlohmann::json> Runner::finish() {
   tell("summing up");
   const auto& session = simulation_->session();
   if (dump_) TESSERA_RETURN_IF_ERROR(dump_->end(dumped(), state()));
-  TESSERA_ASSIGN(auto summary,
-                 summarize_run(experiment_, federation_, session.model(), *history_));
+  TESSERA_ASSIGN(auto summary, summarize_run(experiment_, federation_, session.model(), *history_));
   TESSERA_ASSIGN(summary["history_digest"],
                  full_digest(*history_, request_.out, session.everybody()));
   summary["peak_rss_bytes"] = peak_rss();

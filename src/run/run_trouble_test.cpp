@@ -105,8 +105,8 @@ TEST_F(Runs, AStateOfAnotherShapeIsAnErrorNotACrash) {
     {
       auto file = CheckpointFile::open(out("a"));
       EXPECT_THAT(file, Succeeds());
-      EXPECT_THAT(
-          file->first.save(file->second.facts, {server, {{client, TensorDict{}}}}), Succeeds());
+      EXPECT_THAT(file->first.save(file->second.facts, {server, {{client, TensorDict{}}}}),
+                  Succeeds());
     }
     return run_experiment(what, {.out = out("a"), .resume = true});
   };

@@ -13,9 +13,9 @@ TrainOptions resolved_train(const Experiment& experiment, const Federation& fede
 
 Result<Session> make_session(const Experiment& experiment, const Federation& federation) {
   const auto init = experiment.model.init == "torch" ? Init::kTorch : Init::kHe0;
-  TESSERA_ASSIGN(std::shared_ptr<const Model> model,
-                 make_model(experiment.model.name, {federation.sample_shape, federation.classes},
-                            init));
+  TESSERA_ASSIGN(
+      std::shared_ptr<const Model> model,
+      make_model(experiment.model.name, {federation.sample_shape, federation.classes}, init));
   const auto train = resolved_train(experiment, federation);
   Session session({.model = std::move(model),
                    .method = experiment.draft->build(train),
@@ -28,10 +28,10 @@ Result<Session> make_session(const Experiment& experiment, const Federation& fed
                    .participation = experiment.federation.participation});
   TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, &federation.commons)));
   const auto& options = experiment.federation;
-  const int64_t cohort = session.info().pooled
-                             ? 1
-                             : std::ssize(cohort_of(session.seed(), 1, session.clients(),
-                                                    options.participation));
+  const int64_t cohort =
+      session.info().pooled
+          ? 1
+          : std::ssize(cohort_of(session.seed(), 1, session.clients(), options.participation));
   if (options.min_replies > cohort)
     return fail(Error::kInvalid,
                 "federation.min_replies = {} can never be reached: a round has {} clients",

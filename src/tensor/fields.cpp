@@ -47,8 +47,8 @@ ClientId entry_id(const std::string& entry, const std::string& name) {
   const char* first = entry.data() + name.size() + 1;
   const auto [end, error] = std::from_chars(first, entry.data() + entry.size(), id);
   // One spelling per client, else two entries could be the same client's.
-  if (error != std::errc() || id < 0 || !std::string_view(entry).starts_with(entry_name(name, id)) ||
-      (*end != '\0' && *end != '.'))
+  if (error != std::errc() || id < 0 ||
+      !std::string_view(entry).starts_with(entry_name(name, id)) || (*end != '\0' && *end != '.'))
     unexpected(entry);
   return id;
 }

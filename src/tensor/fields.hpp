@@ -119,8 +119,8 @@ void take(TensorDict& dict, const std::string& name, T& value) {
     value.resize(static_cast<size_t>(size));
     for (size_t i = 0; i < value.size(); ++i) take(dict, name + "." + std::to_string(i), value[i]);
   } else if constexpr (IsPerClient<T>::value) {
-    for (auto at = dict.lower_bound(name + "@"); at != dict.end() && at->first.starts_with(name + "@");
-         at = dict.lower_bound(name + "@")) {
+    for (auto at = dict.lower_bound(name + "@");
+         at != dict.end() && at->first.starts_with(name + "@"); at = dict.lower_bound(name + "@")) {
       const ClientId id = entry_id(at->first, name);
       std::decay_t<decltype(value.begin()->second)> one{};
       take(dict, entry_name(name, id), one);

@@ -1,4 +1,4 @@
-// Quantiles as every method here understands them (methods.md §0.4).
+// Quantiles as every method here understands them (docs/methods.md §0.4).
 #pragma once
 
 #include <vector>

@@ -34,8 +34,7 @@ struct Desk {
   TensorDict server;
 
   Desk(int64_t clients, ToyOptions options)
-      : toy(data(clients), std::make_shared<NapkinModel>(), named(options)),
-        server(toy.server()) {}
+      : toy(data(clients), std::make_shared<NapkinModel>(), named(options)), server(toy.server()) {}
   static ToyOptions named(ToyOptions options) {
     options.method = "fedacs";
     return options;
@@ -304,8 +303,7 @@ TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
   const auto step = desk.toy.method->local_update(state, down, local);
   EXPECT_CLOSE(step.upload.at("w"), walked(0.3, 1));
   EXPECT_CLOSE(desk.toy.personal(state, down, local, View::kPost).weights->w, walked(0.3, 4));
-  EXPECT_TRUE(
-      desk.toy.personal(state, down, local, View::kPre).weights->w.equal(down.at("w")));
+  EXPECT_TRUE(desk.toy.personal(state, down, local, View::kPre).weights->w.equal(down.at("w")));
 }
 
 // docs/methods.md §0.2: running statistics follow the weights; variances stay at 1e-5 or more.

@@ -180,8 +180,7 @@ TEST(FedHam, NoClusterIsSmallerThanAsked) {
       }
       const auto guest = toy.learn(toy.server(), std::nullopt,
                                    pack(FedHam::Up{{toy.model->init(3), 1.0}, 0.5}), 3);
-      const auto down =
-          unpack<FedHam::Down>(toy.download_guest(toy.server(), guest, 12, {}, 3));
+      const auto down = unpack<FedHam::Down>(toy.download_guest(toy.server(), guest, 12, {}, 3));
       EXPECT_GE(static_cast<int64_t>(down.others.size()), least) << kind;
     }
 }
@@ -221,8 +220,7 @@ TEST(FedHam, ClustersAreTheHeapsAndGuestsGetTheNearest) {
     const auto& [toy, method, server] = scene;
     EXPECT_EQ(scene.sent(scene.down({1, Why::kTrain})), (std::set<ClientId>{0, 2})) << kind;
     EXPECT_EQ(scene.sent(scene.down({3, Why::kTrain})), (std::set<ClientId>{4, 5})) << kind;
-    const auto guest =
-        method.learn(server, nullptr, {{scene.near(1, 50), 1.0}, 0.5}, toy.setup(2));
+    const auto guest = method.learn(server, nullptr, {{scene.near(1, 50), 1.0}, 0.5}, toy.setup(2));
     EXPECT_EQ(scene.sent(scene.down({7, Why::kJoin, &guest})), (std::set<ClientId>{3, 4, 5}))
         << kind;
     EXPECT_FALSE(scene.down({7, Why::kJoin}).mixes);
@@ -262,8 +260,8 @@ TEST(FedHam, NewcomerMixesAfterOneExchange) {
   EXPECT_TRUE(evaluated.before->w.equal(once.weights.w));
   EXPECT_EQ(held.train_size(), 5);
   // Still in the warm-up, it is evaluated after all of its epochs.
-  const auto warm = mine.local_update(step.next, {false, {}, server.g},
-                                      toy.local(7, 2, 77, Why::kEvaluate));
+  const auto warm =
+      mine.local_update(step.next, {false, {}, server.g}, toy.local(7, 2, 77, Why::kEvaluate));
   EXPECT_TRUE(warm.after->w.equal(local_sgd(server.g, here, mine.train).weights.w));
 }
 
@@ -288,8 +286,7 @@ TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
 // By the round that is played, however many before it failed.
 TEST(FedHam, WarmUpIsCountedInRoundsNotInUploads) {
   const auto toy = make_toy(options("fedham", 3), 4, 1);
-  for (int64_t round = 1; round <= 6; ++round)
-    EXPECT_EQ(down_of(toy, 0, round).mixes, round > 3);
+  for (int64_t round = 1; round <= 6; ++round) EXPECT_EQ(down_of(toy, 0, round).mixes, round > 3);
   const auto at_once = make_toy(options("fedham", 0), 4, 1);
   EXPECT_TRUE(down_of(at_once, 0, 1).mixes);
 }
@@ -323,7 +320,8 @@ TEST(FedHam, ALossThatFellAgainDoesNotBringTheWarmUpBack) {
   const std::vector<double> losses{0.9, 1.0, 0.98, 0.97, 0.96, 0.95, 0.895, 0.1};
   for (size_t i = 0; i < losses.size(); ++i) {
     const auto round = static_cast<int64_t>(2 * i + 1);
-    server = method.aggregate(server, std::vector<Received<FedHam::Up>>{{1, {{server.g, 1.0}, losses[i]}}},
+    server = method.aggregate(server,
+                              std::vector<Received<FedHam::Up>>{{1, {{server.g, 1.0}, losses[i]}}},
                               toy.setup(round));
     // Six losses: the least of 1.0 … 0.95 against 0.9.
     EXPECT_EQ(down_of(method, server, {1, Why::kTrain}, toy.setup(round + 1)).mixes, i >= 5) << i;
@@ -347,9 +345,9 @@ TEST(FedHam, ExhibitsNameWhoWasMixed) {
       from[id] = senders(server, unpack<FedHam::Down>(down));
     }
     // Whatever a client tells, the others are shown.
-    auto told = notes;
-    told[4] = {{"a", at::ones({1, 9})}, {"b", at::ones({1})}};
-    const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3, 4, 5}, told}, 3);
+    auto forged = notes;
+    forged[4] = {{"a", at::ones({1, 9})}, {"b", at::ones({1})}};
+    const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3, 4, 5}, forged}, 3);
     ASSERT_EQ(shown.size(), 3U);
     EXPECT_EQ(shown[0].name, "attention");
     EXPECT_EQ(shown[1].name, "mixture");
@@ -382,8 +380,7 @@ TEST(FedHam, AblationsShowTheLayerTheyHave) {
     auto toy = make_toy(options(method, 1));
     toy.play(1, 2);
     const auto down = toy.download(toy.server(), 0, Why::kEvaluate, {}, 3);
-    const Notes notes{
-        {0, toy.personal(toy.state(0), down, toy.local(0, 3, 5), View::kPost).notes}};
+    const Notes notes{{0, toy.personal(toy.state(0), down, toy.local(0, 3, 5), View::kPost).notes}};
     const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3}, notes}, 3);
     ASSERT_EQ(shown.size(), 1U);
     EXPECT_EQ(shown[0].name, method == std::string("aml1") ? "attention" : "mixture");
@@ -428,7 +425,8 @@ TEST(FedHam, ChecksSayWhatToChange) {
   auto toy = make_toy(options("fedham", 1), 8, 0);
   FedHam method;
   method.k = 9;
-  EXPECT_EQ(message(method.check(toy.setup())), "fedham: k = 9 is more than the 8 clients; lower k");
+  EXPECT_EQ(message(method.check(toy.setup())),
+            "fedham: k = 9 is more than the 8 clients; lower k");
   method.k = 3;
   EXPECT_EQ(message(method.check(toy.setup())),
             "fedham: k = 3 clusters of at least min_cluster = 3 need 9 clients and there are 8; "

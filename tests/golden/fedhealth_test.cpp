@@ -127,12 +127,12 @@ TEST(FedHealth, PublicDataAndFeatureLayersAreAskedFor) {
   auto single = enough;
   single.train.resize(1);
   const auto said = [&](const Model& model, const ClientData* commons) {
-    return message(method->check(Setup{.model = model,
-                                       .clients = 4,
-                                       .rounds = 5,
-                                       .participation = 1,
-                                       .key = 1,
-                                       .commons = commons}));
+    return message(method->check(tessera::Setup{.model = model,
+                                                .clients = 4,
+                                                .rounds = 5,
+                                                .participation = 1,
+                                                .key = 1,
+                                                .commons = commons}));
   };
   EXPECT_THAT(said(*lenet, nullptr), HasSubstr("there are 0 such samples; set data.public = 0.1"));
   EXPECT_THAT(said(*lenet, &single), HasSubstr("there are 1 such samples"));

@@ -303,8 +303,7 @@ TEST(PFedHTWithoutHypernetwork, MeanAttentionIsUploadedAndGivenToNewcomers) {
 TEST(PFedHN, ServesEveryClientItsOwnGeneratedModel) {
   auto toy = make_toy({.method = "pfedhn"}, 5);
   const auto server = toy.server();
-  EXPECT_EQ(toy.exhibits(server, {}).at(0).value.sizes(),
-            (std::vector<int64_t>{5, 2}));  // 1 + N/4
+  EXPECT_EQ(toy.exhibits(server, {}).at(0).value.sizes(), (std::vector<int64_t>{5, 2}));  // 1 + N/4
   const auto a = toy.download(server, 0).at("w"), b = toy.download(server, 1).at("w");
   const auto first = toy.model->init(toy.setup().key).w;
   EXPECT_FALSE(a.equal(b));

@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(PFedGP, Likelihood, ::testing::Values("dirichlet", "pg_
 TEST(PFedGP, MultilabelLossIsRefused) {
   const auto model = *make_model("mlp100", {{6}, 3});
   const auto method = find_method("pfedgp")->draft()->build({.loss = "multilabel"});
-  EXPECT_THAT(message(method->check(Setup{*model, 4, 5, 1.0, 1})),
+  EXPECT_THAT(message(method->check(tessera::Setup{*model, 4, 5, 1.0, 1})),
               HasSubstr("set train.loss to ce"));
 }
 

@@ -58,8 +58,7 @@ TEST(HeurPFedLA, ClientAndServerAgreeOnWhatWasReceived) {
   for (ClientId id = 0; id < 3; ++id) {
     const auto down = toy.download(server, id, Why::kTrain, {}, 3);
     const auto kept = static_cast<size_t>(down.at("kept.0").item<int64_t>());
-    const auto pre =
-        toy.personal(toy.state(id), down, toy.local(id, 3, 1), View::kPre).weights->w;
+    const auto pre = toy.personal(toy.state(id), down, toy.local(id, 3, 1), View::kPre).weights->w;
     const auto& latest = server.at(fmt::format("latest@{}.w", id));
     for (size_t l = 0; l < blocks.size(); ++l) {
       const auto cut = [&](const Tensor& w) {
@@ -91,8 +90,7 @@ TEST(PFedLA, UniformSharesAreTheUnweightedMean) {
                     3;
   // Client 3 is a newcomer: uniform weights, whatever the hypernetworks say.
   for (ClientId id = 0; id < 4; ++id) {
-    EXPECT_TRUE(
-        at::allclose(toy.download(now, id).at("rest.w").to(at::kDouble), mean, 1e-5, 1e-6));
+    EXPECT_TRUE(at::allclose(toy.download(now, id).at("rest.w").to(at::kDouble), mean, 1e-5, 1e-6));
   }
 }
 

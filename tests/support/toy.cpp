@@ -245,9 +245,8 @@ std::optional<Weights> Toy::global(const TensorDict& server) const {
 TensorDict Toy::fresh(ClientId id) const {
   const auto at = static_cast<size_t>(id), everybody = federation.clients.size();
   // Ids beyond the federation are served like anybody who never took part.
-  const auto& data = at < everybody + federation.newcomers.size()
-                         ? local(id, 0, 0).data
-                         : federation.clients.front();
+  const auto& data = at < everybody + federation.newcomers.size() ? local(id, 0, 0).data
+                                                                  : federation.clients.front();
   return method->init_client(local(id, data, 0, 0));
 }
 

@@ -99,8 +99,7 @@ Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
 
 void LocalEngine::run(const std::function<void(const Post&)>& ask, Deadline deadline,
                       const OnReply& on_reply) {
-  if (options_.threads <= 1)
-    return ask([&](Task task) { on_reply(one(task, deadline)); });
+  if (options_.threads <= 1) return ask([&](Task task) { on_reply(one(task, deadline)); });
   Exchange exchange(static_cast<size_t>(options_.threads));
   std::vector<std::jthread> workers;
   for (int i = 0; i < options_.threads; ++i)

@@ -178,8 +178,7 @@ TEST(LocalEngine, TheWireChangesNoBitAndIsCountedEitherWay) {
   const auto x = *direct.run({task}).at(0).evaluation, y = *wired.run({task}).at(0).evaluation;
   EXPECT_EQ(x.post_test.loss, y.post_test.loss);
   EXPECT_EQ(x.global_test->loss, y.global_test->loss);
-  EXPECT_THAT(wired.run({wired.train(1, 2)}).at(1).status,
-              FailsWith(Error::kInternal, "it broke"));
+  EXPECT_THAT(wired.run({wired.train(1, 2)}).at(1).status, FailsWith(Error::kInternal, "it broke"));
 }
 
 }  // namespace

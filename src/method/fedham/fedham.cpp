@@ -15,7 +15,6 @@ namespace {
 constexpr double kHeld = 0.15;          // of the training data, for Theta
 constexpr int64_t kNewcomerEpochs = 5;  // of Theta, which starts from nothing
 constexpr ClientId kNobody = -1;        // in keys that are no client's
-
 constexpr int64_t kWindow = 5;          // losses that count as recent
 
 FedHam::Losses no_losses() { return {at::full({1 + kWindow}, NAN, at::kDouble)}; }

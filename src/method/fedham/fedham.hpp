@@ -3,10 +3,10 @@
 // client learns to mix the others' models, then its own, that mixture and the global model, and
 // trains from there.
 //
-// Deviations (docs/methods.md §5.3): softmax weights multiply the models themselves; W_q and W_k are
-// sketches with a low-rank correction; warm-up is FedAvg; Theta is learned on training data that
-// the network never sees (`theta_data = train` is the paper's); one mixture a round (`interleave =
-// epoch` is the paper's); terms of eq. 15 that need other clients' data are dropped.
+// Deviations (docs/methods.md §5.3): softmax weights multiply the models themselves; W_q and W_k
+// are sketches with a low-rank correction; warm-up is FedAvg; Theta is learned on training data
+// that the network never sees (`theta_data = train` is the paper's); one mixture a round
+// (`interleave = epoch` is the paper's); terms of eq. 15 that need other clients' data are dropped.
 // Ablations: AML1 is layer 1 alone, AML2 layer 2 over the own and the global model.
 #pragma once
 

@@ -107,8 +107,8 @@ HamMixer::HamMixer(const Model& model, const HamShape& shape, const Weights& own
 // From the sketches of the own model [1, blocks, r] and of the differences to it: a sketch is
 // linear, and centring does not see a common shift.
 void HamMixer::features(const Tensor& own, const Tensor& differences) {
-  const auto cluster =
-      at::cat({at::zeros_like(own), differences.narrow(0, 0, others_)});  // own first; without global
+  const auto cluster = at::cat(
+      {at::zeros_like(own), differences.narrow(0, 0, others_)});  // own first; without global
   centred_ = unit(scaled(cluster - cluster.mean(0, true), shape_.by_block));
   raw_ = scaled(at::cat({own, own + differences}), shape_.by_block);
 }
@@ -168,8 +168,8 @@ Tensor HamMixer::gradient(const HamScores& scores, const Tensor& theta, const Te
     auto sum = at::zeros({differences_.size(0)}, at::kDouble);
     for (int64_t begin = 0; begin < part.size; begin += kPiece) {
       const int64_t size = std::min(kPiece, part.size - begin);
-      sum.add_(
-          differences_.narrow(1, part.begin + begin, size).mv(v.narrow(0, part.begin + begin, size)));
+      sum.add_(differences_.narrow(1, part.begin + begin, size)
+                   .mv(v.narrow(0, part.begin + begin, size)));
     }
     slopes.push_back(sum);
   }

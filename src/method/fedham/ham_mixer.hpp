@@ -1,5 +1,5 @@
-// FedHAM's two attention layers over models (docs/methods.md §5.3.2 – §5.3.4): how a client weighs the
-// models it was sent, and the gradient of its loss with respect to how it weighs.
+// FedHAM's two attention layers over models (docs/methods.md §5.3.2 – §5.3.4): how a client weighs
+// the models it was sent, and the gradient of its loss with respect to how it weighs.
 //
 // Nothing here differentiates through a model: the mixed model is linear in a few coefficients, so
 // one ordinary gradient v at the mixed model, and its inner products with the models, are enough.
@@ -60,10 +60,10 @@ class HamMixer {
   Weights own_;
   int64_t others_;
   Tensor differences_, buffer_differences_;  // w_m − w_i: others, then global
-  std::vector<Block> parts_;      // one per group
-  Tensor centred_;                // phi: [groups, 1 + others, R], own first
-  Tensor raw_;                    // psi0: [groups, 1 + others + (global), R]
-  Tensor closed_;                 // [3]: 0, or −inf for a slot that is not there
+  std::vector<Block> parts_;                 // one per group
+  Tensor centred_;                           // phi: [groups, 1 + others, R], own first
+  Tensor raw_;                               // psi0: [groups, 1 + others + (global), R]
+  Tensor closed_;                            // [3]: 0, or −inf for a slot that is not there
 };
 
 }  // namespace tessera

@@ -57,7 +57,8 @@ std::vector<int64_t> peers_of(const Nearness& near, const PeerRule& rule, int64_
   return out;
 }
 
-std::vector<int64_t> peers_near(const Nearness& near, const PeerRule& rule, const Tensor& distances) {
+std::vector<int64_t> peers_near(const Nearness& near, const PeerRule& rule,
+                                const Tensor& distances) {
   const int64_t n = distances.numel();
   if (near.everybody()) return everybody(n);
   if (rule.by == "knn") return nearest(distances, near_enough(rule, n));

@@ -27,6 +27,7 @@ Nearness nearness(std::span<const Tensor> rows, const PeerRule& rule, uint64_t k
 /// Places (ascending) of those who go with the model at `place` of n, without itself.
 std::vector<int64_t> peers_of(const Nearness& near, const PeerRule& rule, int64_t n, int64_t place);
 /// The same for a model that is not one of them, by its squared distances to them [n].
-std::vector<int64_t> peers_near(const Nearness& near, const PeerRule& rule, const Tensor& distances);
+std::vector<int64_t> peers_near(const Nearness& near, const PeerRule& rule,
+                                const Tensor& distances);
 
 }  // namespace tessera

@@ -111,8 +111,7 @@ Embedding HyperServer::learn(const HyperState& state, const HyperRun& run, const
                              const Tensor& delta) const {
   const auto before = guest ? *guest : mean_embedding(state, run);
   auto z = before.z.clone(), velocity = before.velocity.clone();
-  auto g =
-      Hypernet(run.spec).pull_back_embedding(state.phi, z.unsqueeze(0), delta.unsqueeze(0))[0];
+  auto g = Hypernet(run.spec).pull_back_embedding(state.phi, z.unsqueeze(0), delta.unsqueeze(0))[0];
   sgd(z, velocity, g, new_lr, *this);
   return {z, velocity};
 }

@@ -1,5 +1,5 @@
-// The server's half of every hypernetwork method (docs/methods.md §7.0): generate a client's weights,
-// and learn from what its training made of them.
+// The server's half of every hypernetwork method (docs/methods.md §7.0): generate a client's
+// weights, and learn from what its training made of them.
 #pragma once
 
 #include <span>

@@ -133,8 +133,7 @@ TEST(HyperServer, ANewcomerLearnsItsEmbeddingAndNothingElse) {
   const double distance = norm64(served(&guest) - trained);
   EXPECT_TRUE(server.learn(state, run, nullptr, served(nullptr) - trained)
                   .z.equal(server.learn(state, run, &guest, served(&guest) - trained).z));
-  for (int i = 0; i < 30; ++i)
-    guest = server.learn(state, run, &guest, served(&guest) - trained);
+  for (int i = 0; i < 30; ++i) guest = server.learn(state, run, &guest, served(&guest) - trained);
   EXPECT_LT(norm64(served(&guest) - trained), 0.7 * distance);
   EXPECT_TRUE(state.phi.equal(phi));
   EXPECT_TRUE(scene.z().equal(z));

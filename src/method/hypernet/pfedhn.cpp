@@ -1,9 +1,9 @@
 // pFedHN (Shamsian et al., "Personalized Federated Learning using Hypernetworks", ICML 2021,
 // Algorithm 1): a hypernetwork on the server generates every client's whole model from the client's
 // embedding and learns from what local training changes about it.
-// Deviations (docs/methods.md §7.0, §7.1): several clients per round, their pulls averaged by samples;
-// every client starts near the model's own initial weights; the embedding of an absent client
-// rests, momentum included. Running statistics of batch norm are averaged as in FedAvg.
+// Deviations (docs/methods.md §7.0, §7.1): several clients per round, their pulls averaged by
+// samples; every client starts near the model's own initial weights; the embedding of an absent
+// client rests, momentum included. Running statistics of batch norm are averaged as in FedAvg.
 
 #include "base/memory.hpp"
 #include "method/any_method.hpp"
@@ -35,9 +35,7 @@ struct PFedHN {
     f(between("steps", 0, 1e6, "local steps per round; 0: train.epochs passes"), m.steps);
   }
 
-  HyperRun run(const Setup& setup) const {
-    return hn.run(setup, setup.model.layout().numel(), 1);
-  }
+  HyperRun run(const Setup& setup) const { return hn.run(setup, setup.model.layout().numel(), 1); }
   Status check(const Setup& setup) const {
     return hn.check_memory("pfedhn", run(setup), available_memory());
   }
@@ -50,8 +48,9 @@ struct PFedHN {
   Client init_client(const Local&) const { return {}; }
   void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup& setup,
                  const Send<Down, Guest>& send) const {
-    hn.generate(server.hn, run(setup), asks,
-                [&](const auto& ask, Tensor w) { send(ask, {std::move(w), server.b}); });
+    hn.generate(server.hn, run(setup), asks, [&](const auto& ask, Tensor w) {
+      send(ask, {std::move(w), server.b});
+    });
   }
 
   Job work(const Local& local) const {

@@ -2,8 +2,8 @@
 // Mechanism Ensembles for Internet of Things", eqs. 11–20, Algorithm 2; structurally FedTP): a
 // shared Transformer whose query, key and value projections W_i come, for every client, from a
 // hypernetwork on the server; everything else, eta, is averaged.
-// Deviations (docs/methods.md §7.4): uploads are received − trained; phi is shared and moves once per
-// round; weights are renormalised over those who replied. A newcomer's eta is frozen while its
+// Deviations (docs/methods.md §7.4): uploads are received − trained; phi is shared and moves once
+// per round; weights are renormalised over those who replied. A newcomer's eta is frozen while its
 // embedding is learned, travels once, and is kept by the newcomer.
 
 #include "base/memory.hpp"
@@ -37,7 +37,7 @@ struct PFedHT {
       f("delta", m.delta), f("eta", m.eta), f("samples", m.samples);
     }
   };
-  using Guest = Embedding;  // of a newcomer that holds eta: its answer came from there
+  using Guest = Embedding;  // who has one has been sent eta, and keeps it
 
   TrainOptions train;
   HyperServer hn;

@@ -1,5 +1,5 @@
-// pFedHT without its hypernetwork (`ours*` in the ablation of the pFedHT paper; docs/methods.md §7.4):
-// every client keeps and trains its own attention projections W_i; everything else, eta, is
+// pFedHT without its hypernetwork (`ours*` in the ablation of the pFedHT paper; docs/methods.md
+// §7.4): every client keeps and trains its own attention projections W_i; everything else, eta, is
 // averaged.
 // Deviation: the specification starts newcomers from the mean W, which a server that never sees a
 // W cannot know. `new_attention = init` starts them from the common initial W; `mean` has clients

@@ -122,9 +122,13 @@ TEST(LayerMixer, WhoNeverUploadedIsAsAtTheStart) {
   EXPECT_TRUE(scene.mixer().shares(1).equal(
       scene.rule.net.shares(theta, 1, kClients, kBlocks).to(at::kDouble)));
   scene.state.theta.put(1, theta.clone());
-  EXPECT_TRUE(scene.mixer().learned(1, scene.w(0)).equal(Scene{}.rule.net.stepped(
-      theta, 1, block_products(scene.mixer().mixture(1).w - scene.w(0).w,
-                               std::vector<Tensor>(kClients, first.w), scene.mixer().table()))));
+  EXPECT_TRUE(
+      scene.mixer()
+          .learned(1, scene.w(0))
+          .equal(Scene{}.rule.net.stepped(
+              theta, 1,
+              block_products(scene.mixer().mixture(1).w - scene.w(0).w,
+                             std::vector<Tensor>(kClients, first.w), scene.mixer().table()))));
 }
 
 TEST(LayerMixer, WhatDoesNotFitIsRefused) {

@@ -3,10 +3,11 @@
 // ones, w_i^l = Σ_j a_ij^l w_j^l; a hypernetwork per client gives the shares a_i and learns from
 // what the client's training makes of the mixture.
 //
-// Deviations (docs/methods.md §7.0, §7.2): uploads are the trained weights, from which the server forms
-// received − trained, the sign that descends; running statistics follow the shares of their block.
-// HeurpFedLA: the `keep_blocks` blocks in which the client's own share is largest are not mixed and
-// not downloaded. They are still uploaded: others mix them, and the shares go on learning.
+// Deviations (docs/methods.md §7.0, §7.2): uploads are the trained weights, from which the server
+// forms received − trained, the sign that descends; running statistics follow the shares of their
+// block. HeurpFedLA: the `keep_blocks` blocks in which the client's own share is largest are not
+// mixed and not downloaded. They are still uploaded: others mix them, and the shares go on
+// learning.
 
 #include <ATen/ATen.h>
 

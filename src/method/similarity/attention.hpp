@@ -14,7 +14,7 @@ using at::Tensor;
 struct Attraction {
   double sigma = 0;         // 0: no two models differ, and nobody gets a share
   double log_strength = 0;  // of alpha/sigma: alpha itself may be too large for a number
-  double alpha() const;  // infinite where it is too large
+  double alpha() const;     // infinite where it is too large
 };
 
 /// For squared distances [n, n]. sigma 0: their median over pairs, since with a sigma of another

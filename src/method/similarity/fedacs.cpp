@@ -5,19 +5,20 @@
 //
 // Cosines are only among the participants of the round that begins, each by its latest upload,
 // however old. An evaluation is a round of those who are evaluated.
-// Deviations (docs/methods.md §5.2): ">=" with a tolerance instead of ">", i is always in J_i, cosines
-// that are not positive never collaborate, and the threshold is a quantile over pairs i < j
+// Deviations (docs/methods.md §5.2): ">=" with a tolerance instead of ">", i is always in J_i,
+// cosines that are not positive never collaborate, and the threshold is a quantile over pairs i < j
 // (`quantile = all`: over the whole matrix, as printed). Who never uploaded is mixed with nobody
 // and starts from the mean of all models: w_0 in round 1. A newcomer starts there too, trains one
-// epoch, uploads, and gets its mixture of all models by the threshold of those who are evaluated with it.
+// epoch, uploads, and gets its mixture of all models by the threshold of those who are evaluated
+// with it.
 
 #include <algorithm>
 #include <cmath>
 
 #include "method/any_method.hpp"
 #include "method/similarity/collaborate.hpp"
-#include "tensor/gram.hpp"
 #include "method/similarity/latest.hpp"
+#include "tensor/gram.hpp"
 
 namespace tessera {
 namespace {
@@ -67,9 +68,7 @@ struct FedAcs {
                 min_group, most, setup.clients);
   }
 
-  Server init_server(const Setup& setup) const {
-    return {PerClient<Weights>(blank(setup.model))};
-  }
+  Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }
 
   Circle circle_of(const Server& server, std::span<const ClientId> clients,
@@ -128,8 +127,7 @@ struct FedAcs {
     auto shares = at::zeros_like(circle.similarity);
     for (size_t i = 0; i < circle.ids.size(); ++i)
       shares[static_cast<int64_t>(i)].copy_(at::tensor(weights(circle, i), at::kDouble));
-    const double size =
-        (shares > 0).sum().item<double>() / static_cast<double>(circle.ids.size());
+    const double size = (shares > 0).sum().item<double>() / static_cast<double>(circle.ids.size());
     const double threshold = std::isfinite(circle.threshold) ? circle.threshold : std::nan("");
     return {{"similarity", "Cosine similarity of the clients' models", Exhibit::Kind::kMatrix,
              among_all(circle.similarity, circle.ids, setup.clients)},

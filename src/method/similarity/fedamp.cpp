@@ -12,9 +12,9 @@
 #include <algorithm>
 
 #include "method/any_method.hpp"
-#include "train/pull.hpp"
 #include "method/similarity/attention.hpp"
 #include "method/similarity/latest.hpp"
+#include "train/pull.hpp"
 
 namespace tessera {
 namespace {
@@ -73,9 +73,7 @@ struct FedAmp {
     return ok();
   }
 
-  Server init_server(const Setup& setup) const {
-    return {PerClient<Weights>(blank(setup.model))};
-  }
+  Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }
 
   AttentionRule rule(const Setup& setup) const {
@@ -90,8 +88,8 @@ struct FedAmp {
                  const Send<Down, Guest>& send) const {
     const auto asked = members(asks);
     // Newcomers that are asked alone are attracted and pulled as everybody is.
-    const auto ids = asked.empty() && rule(setup).exact ? server.latest.ids()
-                                                        : known(server.latest, asked);
+    const auto ids =
+        asked.empty() && rule(setup).exact ? server.latest.ids() : known(server.latest, asked);
     const auto attention = attention_among(vectors(server.latest, ids), rule(setup));
     const auto least = least_buffers(setup.model);
     std::optional<Weights> common;  // made for the first who needs it

@@ -1,0 +1,182 @@
+#include "cli/compare_player.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <iterator>
+
+#include "base/key.hpp"
+#include "cli/cell_report.hpp"
+#include "cli/output.hpp"
+#include "report/history_reader.hpp"
+#include "run/finished.hpp"
+#include "run/run_directory.hpp"
+
+namespace tessera {
+namespace {
+
+const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
+
+/// What the data of a cell depend on: its section [data], without the place, and its seed.
+std::string data_of(const Experiment& experiment) {
+  auto data = experiment.data;
+  auto key = fmt::format("seed {}\n", experiment.run.seed);
+  for (const auto& option : bind_options(data))
+    if (option.spec.key != "data_dir")
+      key += fmt::format("{} = {}\n", option.spec.key, option_text(option));
+  return key;
+}
+
+Result<std::string> data_digest_now(const Experiment& experiment) {
+  const auto key = derive(static_cast<uint64_t>(experiment.run.seed), Purpose::kPartition);
+  TESSERA_ASSIGN(const auto federation, load_federation(experiment.data, key));
+  return federation.data_digest;
+}
+
+}  // namespace
+
+ComparePlayer::ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows,
+                             std::string out)
+    : args_(args), rows_(rows), out_(std::move(out)) {
+  for (const auto& row : rows_)
+    count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
+}
+
+Result<std::vector<Cell>> ComparePlayer::play() {
+  TESSERA_RETURN_IF_ERROR(read_finished_cells());
+  std::vector<Cell> out;
+  for (const auto& row : rows_) {
+    std::vector<Cell> cells;
+    TESSERA_ASSIGN(const auto* chosen, choose(row, cells));
+    if (chosen) {
+      cells.clear();
+      for (const auto& planned : chosen->cells) {
+        TESSERA_ASSIGN(auto more, cells_of(planned, chosen->label));
+        std::move(more.begin(), more.end(), std::back_inserter(cells));
+      }
+    }
+    std::move(cells.begin(), cells.end(), std::back_inserter(out));
+  }
+  return out;
+}
+
+Status ComparePlayer::read_finished_cells() {
+  for (const auto& row : rows_) {
+    for (const auto& candidate : row.candidates) {
+      // Of several settings one is chosen on the first seed; which, and so the rest, is not known.
+      const auto known = row.tuned() ? 1 : candidate.cells.size();
+      for (size_t i = 0; i < known; ++i)
+        TESSERA_RETURN_IF_ERROR(read_if_finished(candidate.cells[i]));
+    }
+  }
+  return ok();
+}
+
+Status ComparePlayer::read_if_finished(const PlannedCell& cell) {
+  const auto dir = directory(cell);
+  if (finished_.contains(dir)) return ok();
+  TESSERA_ASSIGN(const auto state, inspect_run(dir));
+  if (state != RunState::kFinished) return ok();
+  auto summary = read_finished(dir, cell.experiment.toml());
+  const auto status = summary.ok() ? same_data(cell, *summary) : summary.status();
+  if (status.ok()) finished_.emplace(dir, *std::move(summary));
+  const bool anew = !status.ok() && args_.run.force && error_of(status) == Error::kInvalid;
+  return anew ? ok() : status;
+}
+
+/// Cells of other data than the rest would make a table of two experiments.
+Status ComparePlayer::same_data(const PlannedCell& cell, const nlohmann::json& summary) {
+  const auto what = data_of(cell.experiment);
+  if (!digests_.contains(what)) {
+    auto digest = data_digest_now(cell.experiment);
+    if (!digest.ok()) return at_place(digest.status(), directory(cell));
+    digests_.emplace(what, *std::move(digest));
+  }
+  const auto& now = digests_.at(what);
+  const auto theirs = summary["data_digest"].get<std::string>();
+  if (theirs == now) return ok();
+  std::string beside;
+  for (const auto& row : rows_)
+    for (const auto& other : row.candidates[0].cells)
+      if (beside.empty() && other.name != cell.name)
+        beside = fmt::format(", so it cannot stand in one table with {}", directory(other));
+  return fail(Error::kInvalid,
+              "{}: its data have changed since (digest {}, now {}){}; run such cells anew with "
+              "--force, or choose another --out",
+              directory(cell), theirs.substr(0, 12), now.substr(0, 12), beside);
+}
+
+Result<nlohmann::json> ComparePlayer::summary_of(const PlannedCell& cell,
+                                                 const std::string& label) {
+  const auto dir = directory(cell);
+  TESSERA_RETURN_IF_ERROR(read_if_finished(cell));
+  if (const auto found = finished_.find(dir); found != finished_.end()) {
+    if (!std::filesystem::exists(dir + "/report.html"))
+      TESSERA_RETURN_IF_ERROR(write_run_report(dir));
+    return found->second;
+  }
+  auto run = args_.run;
+  run.resume = true, run.force = false;
+  auto summary = run_cell(cell.experiment, run, dir, label);
+  if (!summary.ok() && args_.run.force && error_of(summary.status()) == Error::kInvalid) {
+    run.resume = false, run.force = true;
+    summary = run_cell(cell.experiment, run, dir, label);
+  }
+  if (summary.ok()) finished_.emplace(dir, *summary);
+  return summary;
+}
+
+Result<std::vector<Cell>> ComparePlayer::cells_of(const PlannedCell& planned,
+                                                  const std::string& row) {
+  const auto dir = directory(planned);
+  const auto label = fmt::format("[{}/{}] {}", ++done_, count_, planned.name);
+  const auto summary = summary_of(planned, label);
+  if (!summary.ok() && error_of(summary.status()) == Error::kInterrupted)
+    return fail(Error::kInterrupted,
+                "stopped in {} ({} of {}); the same command continues from there", dir, done_,
+                count_);
+  const bool broke = !summary.ok() && error_of(summary.status()) == Error::kInternal;
+  if (!summary.ok() && !broke) return summary.status();
+  RunHistory history;
+  if (!broke) {
+    TESSERA_ASSIGN(history, read_history(dir + "/history.sqlite"));
+  }
+  const auto& method = planned.experiment.method;
+  std::vector<Cell> cells;
+  for (const auto* view : {"", "post"}) {
+    if (*view && (method.name != kBothViews || method.headline == View::kPost)) continue;
+    Cell cell{.seed = planned.experiment.run.seed, .failed = message(summary.status())};
+    if (!broke) {
+      auto made = make_cell(*summary, history, view);
+      if (!made.ok()) return at_place(made.status(), dir);
+      cell = *std::move(made);
+    }
+    cell.label = *view ? fmt::format("{} ({})", row, view) : row;
+    cell.run = planned.name, cell.reference = method.pooled;
+    cells.push_back(std::move(cell));
+  }
+  return cells;
+}
+
+Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row, std::vector<Cell>& failed) {
+  if (!row.tuned()) return &row.candidates[0];
+  const Candidate* best = nullptr;
+  double most = -1;
+  for (const auto& candidate : row.candidates) {
+    TESSERA_ASSIGN(auto cells, cells_of(candidate.cells[0], candidate.label));
+    const auto& first = cells.front();
+    if (!first.failed.empty()) {
+      print_error(fail(Error::kInternal, "{}: {}", first.run, first.failed));
+      if (failed.empty()) failed = std::move(cells);
+      continue;
+    }
+    if (std::isnan(first.validation))
+      return fail(Error::kInvalid,
+                  "{}: no validation accuracy to choose a setting by; data.val must be above 0",
+                  candidate.cells[0].name);
+    if (first.validation > most) most = first.validation, best = &candidate;
+  }
+  return best;
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+// The runs behind a comparison: what is finished is read, the rest resumed or run.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cli/commands.hpp"
+#include "cli/compare_plan.hpp"
+#include "cli/comparison.hpp"
+
+namespace tessera {
+
+class ComparePlayer {
+ public:
+  /// Both must outlive it. Cells lie below `out`.
+  ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows, std::string out);
+
+  /// Every cell of the table, in order; of a row with several settings those of the one that is
+  /// best on validation. A run that fails in its course, as at too high a rate, gives cells that
+  /// say so; any other error is one of the whole. All cells are of the data that are there now:
+  /// finished ones of other data, of another configuration or damaged are kInvalid before anything
+  /// runs, or run anew with --force.
+  Result<std::vector<Cell>> play();
+
+ private:
+  std::string directory(const PlannedCell& cell) const { return out_ + "/" + cell.name; }
+  /// Reads what the table will need and is finished, so that nothing runs in vain.
+  Status read_finished_cells();
+  Status read_if_finished(const PlannedCell& cell);
+  Status same_data(const PlannedCell& cell, const nlohmann::json& summary);
+  Result<nlohmann::json> summary_of(const PlannedCell& cell, const std::string& label);
+  /// The rows that a cell gives: its headline, and FedAvg's post view.
+  Result<std::vector<Cell>> cells_of(const PlannedCell& planned, const std::string& row);
+  /// The candidate to go on with; null if all failed, and `failed` has the first one's cells. The
+  /// runs of the others stay where they are, for people to look at.
+  Result<const Candidate*> choose(const PlannedRow& row, std::vector<Cell>& failed);
+
+  const CompareArgs& args_;
+  const std::vector<PlannedRow>& rows_;
+  std::string out_;
+  size_t count_ = 0, done_ = 0;                     // cells, for people
+  std::map<std::string, nlohmann::json> finished_;  // summaries by directory
+  std::map<std::string, std::string> digests_;      // of the data now, by what they depend on
+};
+
+}  // namespace tessera
