@@ -130,6 +130,7 @@ Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::st
   if (!std::filesystem::exists(path)) return fail(Error::kNotFound, "{}: no such file", path);
   auto opened = Database::open(path, Database::Mode::kReadWrite);
   if (!opened.ok()) return damaged(path, message(opened.status()));
+  if (const auto whole = opened->quick_check(); !whole.ok()) return damaged(path, message(whole));
   CheckpointFile file(*std::move(opened));
   auto facts = read_facts(file.database_);
   if (!facts.ok()) return damaged(path, message(facts.status()));
