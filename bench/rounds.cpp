@@ -12,7 +12,8 @@
 namespace tessera::bench {
 namespace {
 
-constexpr int64_t kClients = 20, kTrain = 60, kVal = 10, kTest = 20;
+// About a tenth for validation and a fifth for the test, as the examples have it.
+constexpr int64_t kClients = 20, kTrain = 60, kVal = 6, kTest = 14;
 
 Federation random_images() {
   constexpr int64_t kEach = kTrain + kVal + kTest;

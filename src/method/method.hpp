@@ -1,6 +1,6 @@
 // What an author of a method writes: four value types and six const functions, in one file. Most
-// methods need no more. Five further functions are optional: personalize, global, exhibits, check,
-// and learn with exchanges() for newcomers that the server has to get to know.
+// methods need no more. Six further functions are optional: personalize, global, exhibits, check,
+// and exchanges with learn for newcomers that the server has to get to know.
 //
 // Principles (docs/concepts.md): state is a value that goes in and comes out; a client sees its own
 // state, its download and its data; the server never sees client state; nothing of the engine. What

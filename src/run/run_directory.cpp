@@ -39,15 +39,18 @@ bool is_there(const fs::path& path) {
   return fs::exists(fs::symlink_status(path, ignored));
 }
 
-// As Experiment::toml() begins.
+// As Experiment::toml() begins: the top level, first these three, then the section [data].
 Origin origin_of_config(const fs::path& path) {
-  const auto text = start_of(path, 4096);
-  size_t at = 0;
-  for (const char* begin : {"name = \"", "seed = ", "rounds = ", "\n[data]\nset = \""}) {
-    if (text.compare(at, std::string_view(begin).size(), begin) != 0) return Origin::kForeign;
-    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  const auto start = start_of(path, 4096);
+  std::string_view text = start;
+  for (const std::string_view key : {"name = \"", "seed = ", "rounds = "}) {
+    if (!text.starts_with(key)) return Origin::kForeign;
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
   }
-  return Origin::kOurs;
+  const auto section = text.find('[');
+  return section != text.npos && text.substr(section).starts_with("[data]\nset = \"")
+             ? Origin::kOurs
+             : Origin::kForeign;
 }
 
 // A database with the tables of a history; a new one has them in its log only. Opening it would

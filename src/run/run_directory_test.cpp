@@ -6,6 +6,7 @@
 #include "io/sqlite.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "io/testing.hpp"
+#include "run/experiment.hpp"
 #include "run/history.hpp"
 
 namespace tessera {
@@ -203,6 +204,14 @@ TEST_F(RunDirectory, ConfigurationsOfSomebodyElse) {
   expect_refused("config.toml: was not written by a run");
   put("config.toml", "name = \"toy\"\n[data]\nset = \"npz\"\n");
   expect_refused("config.toml: was not written by a run");
+}
+
+TEST_F(RunDirectory, KnowsWhatARunWrites) {
+  const auto experiment = parse_experiment(
+      "name = \"a [strange] \\\"name\\\"\"\n[method]\nname = \"fedavg\"\n", "e.toml", {});
+  ASSERT_THAT(experiment, Succeeds());
+  put("config.toml", experiment->toml());
+  EXPECT_EQ(*inspect_run(dir_.path()), RunState::kUnfinished);
 }
 
 TEST_F(RunDirectory, AConfigurationThatTheOwnerChangedBesideAHistory) {
