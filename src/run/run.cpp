@@ -50,6 +50,8 @@ class Runner {
       : experiment_(experiment), request_(request), config_(experiment.toml()) {}
 
   Result<nlohmann::json> run() {
+    // First of all: a directory that is refused stays exactly as it is.
+    TESSERA_RETURN_IF_ERROR(inspect_run(request_.out).status());
     TESSERA_RETURN_IF_ERROR(make_dirs(request_.out));
     TESSERA_ASSIGN(const auto lock, DirLock::take(request_.out));
     TESSERA_RETURN_IF_ERROR(open_dump());

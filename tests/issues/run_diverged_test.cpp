@@ -48,7 +48,8 @@ TEST_F(Diverged, AComparisonMarksTheRowAndGoesOn) {
     EXPECT_THAT(done.out, HasSubstr("the evaluation of 4 clients failed"));
     auto table = json("c/table.json");
     ASSERT_EQ(table.size(), 4u);
-    EXPECT_THAT(table[0]["failed"].dump(), HasSubstr("local-train.lr=1e30-s1: the evaluation of 4"));
+    EXPECT_THAT(table[0]["failed"].dump(),
+                HasSubstr("local-train.lr=1e30-s1: the evaluation of 4"));
     EXPECT_FALSE(table[0].contains("accuracy_mean"));
     EXPECT_TRUE(table[1]["accuracy_mean"].is_number());
     EXPECT_THAT(table[1]["best_baseline"].dump(), Not(HasSubstr("local")));
