@@ -18,8 +18,10 @@
 
 namespace tessera {
 
-/// What a value may be, in words and in checks.
+/// What a value may be, in words and in checks. Bounds are for numbers, choices for text; neither
+/// means anything for a bool.
 struct OptionSpec {
+  /// As in the file, without its section. Unique within a struct.
   std::string key;
   std::string help;                                       // one line, lower case, no full stop
   double min = -std::numeric_limits<double>::infinity();  // for numbers
@@ -28,35 +30,43 @@ struct OptionSpec {
   std::vector<std::string> choices;  // for strings; empty = any text
 };
 
+/// No check beyond the type.
 inline OptionSpec any(std::string key, std::string help) {
   return {std::move(key), std::move(help)};
 }
+/// Both ends allowed. Infinity as an end is no bound; NaN is never a value.
 inline OptionSpec between(std::string key, double min, double max, std::string help) {
   OptionSpec spec{std::move(key), std::move(help)};
   spec.min = min, spec.max = max;
   return spec;
 }
+/// `min` itself allowed.
 inline OptionSpec at_least(std::string key, double min, std::string help) {
   return between(std::move(key), min, std::numeric_limits<double>::infinity(), std::move(help));
 }
+/// `min` itself refused.
 inline OptionSpec above(std::string key, double min, std::string help) {
   auto spec = at_least(std::move(key), min, std::move(help));
   spec.open_min = true;
   return spec;
 }
+/// Text only; spelling counts.
 inline OptionSpec one_of(std::string key, std::vector<std::string> choices, std::string help) {
   OptionSpec spec{std::move(key), std::move(help)};
   spec.choices = std::move(choices);
   return spec;
 }
 
-/// An option of a particular object: where to put the value. The object must outlive it.
+/// An option of a particular object: where to put the value. The object must outlive it and stay
+/// where it is. Writing through `target` checks nothing: option_error() does.
 struct BoundOption {
   OptionSpec spec;
+  /// Never null; not owned.
   std::variant<bool*, int64_t*, double*, std::string*> target;
 };
 
-/// All options of an object, bound to its fields, in the order they are listed.
+/// All options of an object, bound to its fields, in the order they are listed. T lists them as in
+/// the example on top, with fields of the four types above.
 template <class T>
 std::vector<BoundOption> bind_options(T& object) {
   std::vector<BoundOption> out;
@@ -66,11 +76,13 @@ std::vector<BoundOption> bind_options(T& object) {
   return out;
 }
 
-/// The current value as TOML would write it: true, 5, 0.1, "own".
+/// The current value as TOML would write it: true, 5, 0.1, "own". Parses back to the same value and
+/// type: a number with a fraction keeps its point, text is escaped.
 std::string option_text(const BoundOption& option);
 /// "number >= 0", "one of own, mean", "true or false": for errors and --help.
 std::string option_domain(const BoundOption& option);
-/// Empty if the current value satisfies the spec, else what is wrong with it.
+/// Empty if the current value satisfies the spec, else what is wrong with it, beginning with the
+/// key: "mu = -1.0 must be a number >= 0".
 std::string option_error(const BoundOption& option);
 
 }  // namespace tessera

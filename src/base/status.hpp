@@ -13,7 +13,9 @@
 
 namespace tessera {
 
+/// Success, or a kind and a message. Cheap to copy.
 using Status = absl::Status;
+/// A value or an error. The value is there only if ok() says so.
 template <class T>
 using Result = absl::StatusOr<T>;
 
@@ -29,9 +31,11 @@ enum class Error {
   kInternal      // our fault
 };
 
+/// An error of this kind. The text is checked against its arguments at compile time.
 template <class... Args>
 Status fail(Error kind, fmt::format_string<Args...> text, Args&&... args) {
   const auto message = fmt::format(text, std::forward<Args>(args)...);
+  // One code of gRPC's per kind, so that error_of() gets the kind back on the other side of a wire.
   switch (kind) {
     case Error::kInvalid:
       return absl::InvalidArgumentError(message);
@@ -52,9 +56,11 @@ Status fail(Error kind, fmt::format_string<Args...> text, Args&&... args) {
 }
 
 inline Status ok() { return absl::OkStatus(); }
+/// The message alone, without the kind; empty for a status that is fine.
 inline std::string message(const Status& status) { return std::string(status.message()); }
 
-/// The kind that fail() was given; kInternal for anything else. Not for a status that is fine.
+/// The kind that fail() was given; kInternal for anything else, also for a code that came from gRPC
+/// and that fail() never makes. Not for a status that is fine.
 inline Error error_of(const Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -74,7 +80,8 @@ inline Error error_of(const Status& status) {
   }
 }
 
-/// The same error with "<place>: " in front, for callers that know more about where.
+/// The same error with "<place>: " in front, for callers that know more about where. Fine stays
+/// fine.
 inline Status at_place(const Status& status, const std::string& place) {
   if (status.ok()) return status;
   return Status(status.code(), place + ": " + message(status));
@@ -82,18 +89,22 @@ inline Status at_place(const Status& status, const std::string& place) {
 
 }  // namespace tessera
 
-/// Returns the error to the caller, or goes on.
+/// Returns the error to the caller, or goes on. `expr` is a Status, evaluated once; the function
+/// returns a Status or a Result.
 #define TESSERA_RETURN_IF_ERROR(expr)                                                 \
   do {                                                                                \
     if (auto tessera_status_ = (expr); !tessera_status_.ok()) return tessera_status_; \
   } while (false)
 
+// Two steps, or __LINE__ would be pasted as a word.
 #define TESSERA_CONCAT_(a, b) a##b
 #define TESSERA_CONCAT(a, b) TESSERA_CONCAT_(a, b)
 
-/// TESSERA_ASSIGN(auto file, open(path)); declares `file`, or returns the error.
+/// TESSERA_ASSIGN(auto file, open(path)); declares `file`, or returns the error. `expr` is a
+/// Result, evaluated once. Several statements: needs braces below an `if`, and a line of its own.
 #define TESSERA_ASSIGN(target, expr) \
   TESSERA_ASSIGN_(target, expr, TESSERA_CONCAT(tessera_result_, __LINE__))
+// The temporary has a name of its own, so that a function may assign more than once.
 #define TESSERA_ASSIGN_(target, expr, result)          \
   auto result = (expr);                                \
   if (!result.ok()) return std::move(result).status(); \

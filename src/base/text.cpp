@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
 #include <cmath>
 
 namespace tessera {
@@ -39,6 +40,13 @@ bool numeric(std::string_view cell) {
 }
 
 }  // namespace
+
+std::optional<int64_t> whole_number(std::string_view text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
 
 std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));

@@ -137,5 +137,13 @@ TEST(Text, FirstLine) {
   EXPECT_EQ(first_line("\n"), "");
 }
 
+TEST(Text, WholeNumbersAreDigitsAndNothingElse) {
+  EXPECT_EQ(whole_number("0"), 0);
+  EXPECT_EQ(whole_number("007"), 7);
+  EXPECT_EQ(whole_number("9223372036854775807"), INT64_MAX);
+  for (const auto* none : {"", "-1", "+1", " 1", "1 ", "1.0", "9223372036854775808", "x"})
+    EXPECT_FALSE(whole_number(none)) << none;
+}
+
 }  // namespace
 }  // namespace tessera

@@ -9,15 +9,15 @@
 
 namespace tessera {
 
-struct PlannedCell {
+struct PlannedRun {
   Experiment experiment;
   std::string name;  // of its directory: "fedavg-s1"
 };
 
 /// A method with fixed settings.
 struct Candidate {
-  std::string label;               // "fedacs p=0.9"
-  std::vector<PlannedCell> cells;  // one per seed
+  std::string label;              // "fedacs p=0.9"
+  std::vector<PlannedRun> cells;  // one per seed
 };
 
 /// A row of the table. With several candidates ("ditto:train.lr=0.1|0.2") the one with the best

@@ -42,11 +42,11 @@ ComparePlayer::ComparePlayer(const CompareArgs& args, const std::vector<PlannedR
     count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
 }
 
-Result<std::vector<Cell>> ComparePlayer::play() {
+Result<std::vector<RunFigures>> ComparePlayer::play() {
   TESSERA_RETURN_IF_ERROR(read_finished_cells());
-  std::vector<Cell> out;
+  std::vector<RunFigures> out;
   for (const auto& row : rows_) {
-    std::vector<Cell> cells;
+    std::vector<RunFigures> cells;
     TESSERA_ASSIGN(const auto* chosen, choose(row, cells));
     if (chosen) {
       cells.clear();
@@ -72,7 +72,7 @@ Status ComparePlayer::read_finished_cells() {
   return ok();
 }
 
-Status ComparePlayer::read_if_finished(const PlannedCell& cell) {
+Status ComparePlayer::read_if_finished(const PlannedRun& cell) {
   const auto dir = directory(cell);
   if (finished_.contains(dir)) return ok();
   TESSERA_ASSIGN(const auto state, inspect_run(dir));
@@ -85,7 +85,7 @@ Status ComparePlayer::read_if_finished(const PlannedCell& cell) {
 }
 
 /// Cells of other data than the rest would make a table of two experiments.
-Status ComparePlayer::same_data(const PlannedCell& cell, const nlohmann::json& summary) {
+Status ComparePlayer::same_data(const PlannedRun& cell, const nlohmann::json& summary) {
   const auto what = data_of(cell.experiment);
   if (!digests_.contains(what)) {
     auto digest = data_digest_now(cell.experiment);
@@ -106,8 +106,7 @@ Status ComparePlayer::same_data(const PlannedCell& cell, const nlohmann::json& s
               directory(cell), theirs.substr(0, 12), now.substr(0, 12), beside);
 }
 
-Result<nlohmann::json> ComparePlayer::summary_of(const PlannedCell& cell,
-                                                 const std::string& label) {
+Result<nlohmann::json> ComparePlayer::summary_of(const PlannedRun& cell, const std::string& label) {
   const auto dir = directory(cell);
   TESSERA_RETURN_IF_ERROR(read_if_finished(cell));
   if (const auto found = finished_.find(dir); found != finished_.end()) {
@@ -126,8 +125,8 @@ Result<nlohmann::json> ComparePlayer::summary_of(const PlannedCell& cell,
   return summary;
 }
 
-Result<std::vector<Cell>> ComparePlayer::cells_of(const PlannedCell& planned,
-                                                  const std::string& row) {
+Result<std::vector<RunFigures>> ComparePlayer::cells_of(const PlannedRun& planned,
+                                                        const std::string& row) {
   const auto dir = directory(planned);
   const auto label = fmt::format("[{}/{}] {}", ++done_, count_, planned.name);
   const auto summary = summary_of(planned, label);
@@ -142,10 +141,10 @@ Result<std::vector<Cell>> ComparePlayer::cells_of(const PlannedCell& planned,
     TESSERA_ASSIGN(history, read_history(dir + "/history.sqlite"));
   }
   const auto& method = planned.experiment.method;
-  std::vector<Cell> cells;
+  std::vector<RunFigures> cells;
   for (const auto* view : {"", "post"}) {
     if (*view && (method.name != kBothViews || method.headline == View::kPost)) continue;
-    Cell cell{.seed = planned.experiment.run.seed, .failed = message(summary.status())};
+    RunFigures cell{.seed = planned.experiment.run.seed, .failed = message(summary.status())};
     if (!broke) {
       auto made = make_cell(*summary, history, view);
       if (!made.ok()) return at_place(made.status(), dir);
@@ -158,7 +157,8 @@ Result<std::vector<Cell>> ComparePlayer::cells_of(const PlannedCell& planned,
   return cells;
 }
 
-Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row, std::vector<Cell>& failed) {
+Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row,
+                                               std::vector<RunFigures>& failed) {
   if (!row.tuned()) return &row.candidates[0];
   const Candidate* best = nullptr;
   double most = -1;

@@ -22,20 +22,20 @@ class ComparePlayer {
   /// say so; any other error is one of the whole. All cells are of the data that are there now:
   /// finished ones of other data, of another configuration or damaged are kInvalid before anything
   /// runs, or run anew with --force.
-  Result<std::vector<Cell>> play();
+  Result<std::vector<RunFigures>> play();
 
  private:
-  std::string directory(const PlannedCell& cell) const { return out_ + "/" + cell.name; }
+  std::string directory(const PlannedRun& cell) const { return out_ + "/" + cell.name; }
   /// Reads what the table will need and is finished, so that nothing runs in vain.
   Status read_finished_cells();
-  Status read_if_finished(const PlannedCell& cell);
-  Status same_data(const PlannedCell& cell, const nlohmann::json& summary);
-  Result<nlohmann::json> summary_of(const PlannedCell& cell, const std::string& label);
+  Status read_if_finished(const PlannedRun& cell);
+  Status same_data(const PlannedRun& cell, const nlohmann::json& summary);
+  Result<nlohmann::json> summary_of(const PlannedRun& cell, const std::string& label);
   /// The rows that a cell gives: its headline, and FedAvg's post view.
-  Result<std::vector<Cell>> cells_of(const PlannedCell& planned, const std::string& row);
+  Result<std::vector<RunFigures>> cells_of(const PlannedRun& planned, const std::string& row);
   /// The candidate to go on with; null if all failed, and `failed` has the first one's cells. The
   /// runs of the others stay where they are, for people to look at.
-  Result<const Candidate*> choose(const PlannedRow& row, std::vector<Cell>& failed);
+  Result<const Candidate*> choose(const PlannedRow& row, std::vector<RunFigures>& failed);
 
   const CompareArgs& args_;
   const std::vector<PlannedRow>& rows_;

@@ -18,22 +18,23 @@ Result<double> number_at(const json& summary, const std::string& path) {
   return fail(Error::kInvalid, "summary.json: '{}' is missing or not a number", path);
 }
 
-double mean_of(const std::vector<const Cell*>& cells, double Cell::*field) {
+double mean_of(const std::vector<const RunFigures*>& cells, double RunFigures::*field) {
   double sum = 0;
   for (const auto* cell : cells) sum += cell->*field;
   return sum / static_cast<double>(cells.size());
 }
 
-std::vector<const Cell*> with_label(const std::vector<Cell>& cells, const std::string& label) {
-  std::vector<const Cell*> out;
+std::vector<const RunFigures*> with_label(const std::vector<RunFigures>& cells,
+                                          const std::string& label) {
+  std::vector<const RunFigures*> out;
   for (const auto& cell : cells)
     if (cell.label == label) out.push_back(&cell);
   return out;
 }
 
-std::optional<double> deviation(const std::vector<const Cell*>& cells) {
+std::optional<double> deviation(const std::vector<const RunFigures*>& cells) {
   if (cells.size() < 2) return std::nullopt;
-  const double mean = mean_of(cells, &Cell::accuracy);
+  const double mean = mean_of(cells, &RunFigures::accuracy);
   double squares = 0;
   for (const auto* cell : cells) squares += (cell->accuracy - mean) * (cell->accuracy - mean);
   return std::sqrt(squares / static_cast<double>(cells.size() - 1));
@@ -44,7 +45,7 @@ std::string one_line(std::string text) {
   return text;
 }
 
-ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>& cells) {
+ComparisonRow make_row(const std::string& label, const std::vector<const RunFigures*>& cells) {
   ComparisonRow row;
   row.label = label;
   for (const auto* cell : cells) {
@@ -54,21 +55,21 @@ ComparisonRow make_row(const std::string& label, const std::vector<const Cell*>&
       row.failed = fmt::format("{}: {}", cell->run, one_line(cell->failed));
   }
   if (!row.failed.empty()) return row;
-  row.accuracy = mean_of(cells, &Cell::accuracy);
+  row.accuracy = mean_of(cells, &RunFigures::accuracy);
   row.over_seeds = deviation(cells);
-  row.over_clients = mean_of(cells, &Cell::over_clients);
-  row.pre = mean_of(cells, &Cell::pre), row.post = mean_of(cells, &Cell::post);
-  row.worst10 = mean_of(cells, &Cell::worst10);
-  row.bytes_down = mean_of(cells, &Cell::bytes_down),
-  row.bytes_up = mean_of(cells, &Cell::bytes_up);
-  row.sim_seconds = mean_of(cells, &Cell::sim_seconds);
-  row.wall_seconds = mean_of(cells, &Cell::wall_seconds);
+  row.over_clients = mean_of(cells, &RunFigures::over_clients);
+  row.pre = mean_of(cells, &RunFigures::pre), row.post = mean_of(cells, &RunFigures::post);
+  row.worst10 = mean_of(cells, &RunFigures::worst10);
+  row.bytes_down = mean_of(cells, &RunFigures::bytes_down),
+  row.bytes_up = mean_of(cells, &RunFigures::bytes_up);
+  row.sim_seconds = mean_of(cells, &RunFigures::sim_seconds);
+  row.wall_seconds = mean_of(cells, &RunFigures::wall_seconds);
   return row;
 }
 
 /// Differences of pairs: seeds that both have, or the clients of the one seed.
-std::vector<double> pairs(const std::vector<const Cell*>& ours,
-                          const std::vector<const Cell*>& theirs, bool by_seed) {
+std::vector<double> pairs(const std::vector<const RunFigures*>& ours,
+                          const std::vector<const RunFigures*>& theirs, bool by_seed) {
   std::vector<double> out;
   for (const auto* a : ours) {
     for (const auto* b : theirs) {
@@ -91,8 +92,9 @@ json finite(double value) { return std::isfinite(value) ? json(value) : json(nul
 
 }  // namespace
 
-Result<Cell> make_cell(const json& summary, const RunHistory& history, const std::string& view) {
-  Cell cell;
+Result<RunFigures> make_cell(const json& summary, const RunHistory& history,
+                             const std::string& view) {
+  RunFigures cell;
   if (summary.contains("failed") && summary["failed"].is_string())
     cell.failed = summary["failed"].get<std::string>();
   const auto number = [&](const json& from, const std::string& path) -> Result<double> {
@@ -129,7 +131,7 @@ Result<Cell> make_cell(const json& summary, const RunHistory& history, const std
   return cell;
 }
 
-Comparison compare_cells(const std::vector<Cell>& cells) {
+Comparison compare_cells(const std::vector<RunFigures>& cells) {
   Comparison out;
   for (const auto& cell : cells) {
     const auto same = with_label(cells, cell.label);

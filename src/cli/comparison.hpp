@@ -19,7 +19,7 @@
 namespace tessera {
 
 /// A finished run as one row of a comparison sees it. Accuracies are fractions.
-struct Cell {
+struct RunFigures {
   std::string label;       // method, or "fedavg (post)"
   std::string run;         // its directory's name
   bool reference = false;  // pooled: never a baseline
@@ -35,8 +35,8 @@ struct Cell {
 
 /// From a run's summary.json and history. `view` is "" for the headline, or pre, post.
 /// kInvalid names the field that the summary lacks; that of a failed run may lack numbers.
-Result<Cell> make_cell(const nlohmann::json& summary, const RunHistory& history,
-                       const std::string& view);
+Result<RunFigures> make_cell(const nlohmann::json& summary, const RunHistory& history,
+                             const std::string& view);
 
 /// Means over seeds. A row with a failed run has no numbers, and is nobody's baseline: a mean over
 /// the other seeds would be one over those that went well.
@@ -68,6 +68,6 @@ struct Comparison {
   Status verdict() const;
 };
 
-Comparison compare_cells(const std::vector<Cell>& cells);
+Comparison compare_cells(const std::vector<RunFigures>& cells);
 
 }  // namespace tessera

@@ -13,9 +13,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Cell cell(const std::string& label, int64_t seed, double accuracy,
-          std::vector<double> clients = {}) {
-  Cell out;
+RunFigures cell(const std::string& label, int64_t seed, double accuracy,
+                std::vector<double> clients = {}) {
+  RunFigures out;
   out.label = label, out.run = label + "-s" + std::to_string(seed), out.seed = seed;
   out.accuracy = accuracy, out.over_clients = 0.05, out.pre = accuracy, out.post = accuracy + 0.01;
   out.worst10 = accuracy - 0.2, out.bytes_down = 1e6, out.bytes_up = 2e6;

@@ -4,6 +4,7 @@
 #include "cli/cell_report.hpp"
 #include "cli/output.hpp"
 #include "io/file.hpp"
+#include "io/json.hpp"
 #include "report/exhibit_csv.hpp"
 #include "report/history_reader.hpp"
 
@@ -45,8 +46,7 @@ Status report_command(const std::string& dir) {
   const auto table_path = dir + "/table.json";
   if (std::filesystem::exists(table_path, ignored)) {
     TESSERA_ASSIGN(const auto bytes, read_file(table_path));
-    const auto table = nlohmann::json::parse(text_of(bytes), nullptr, false);
-    if (table.is_discarded()) return fail(Error::kInvalid, "{}: not valid JSON", table_path);
+    TESSERA_ASSIGN(const auto table, parse_json(text_of(bytes), table_path));
     TESSERA_RETURN_IF_ERROR(write_comparison_report(dir, table));
   } else if (std::filesystem::exists(dir + "/history.sqlite", ignored)) {
     TESSERA_RETURN_IF_ERROR(write_run_report(dir));

@@ -128,7 +128,7 @@ void balance(std::vector<Site>& sites) {
   for (auto& site : sites) site.windows.resize(least);
 }
 
-Hand split_hand(const Site& site) {
+ClientRows split_rows(const Site& site) {
   const auto& rows = site.windows;
   const auto n = static_cast<int64_t>(rows.size());
   const auto train = rows.begin() + train_count(site), val = rows.begin() + n * 8 / 10;
@@ -159,7 +159,7 @@ Result<Federation> load_air(const DataOptions& options, uint64_t key) {
     const auto scale = scale_of(options.stats == "global" ? everybody : own);
     const auto pool = std::make_shared<const Pool>(make_air_pool(sites[k], scale, options));
     auto& group = k < picked.clients.size() ? out.clients : out.newcomers;
-    group.push_back(natural_client(sites[k].name, pool, split_hand(sites[k]), 0.0, options.samples,
+    group.push_back(natural_client(sites[k].name, pool, split_rows(sites[k]), 0.0, options.samples,
                                    derive(key, Purpose::kPartition, k)));
     windows += sites[k].windows.size();
   }

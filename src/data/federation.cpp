@@ -37,9 +37,9 @@ Result<ImageSet> load_set(const DataOptions& options, uint64_t key) {
 // The rows that anybody holds, ascending: the pool keeps no others.
 std::vector<int64_t> used_rows(const Dealt& dealt, int64_t count) {
   std::vector<bool> used(static_cast<size_t>(count));
-  for (const auto* hands : {&dealt.clients, &dealt.newcomers})
-    for (const auto& hand : *hands)
-      for (const auto* part : {&hand.train, &hand.val, &hand.test, &hand.support})
+  for (const auto* holders : {&dealt.clients, &dealt.newcomers})
+    for (const auto& own : *holders)
+      for (const auto* part : {&own.train, &own.val, &own.test, &own.support})
         for (const int64_t row : *part) used[static_cast<size_t>(row)] = true;
   std::vector<int64_t> rows;
   for (int64_t row = 0; row < count; ++row)
@@ -104,11 +104,11 @@ Result<Picked> pick_clients(size_t available, const DataOptions& options, uint64
   return out;
 }
 
-ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, Hand hand, double val,
-                          int64_t samples, uint64_t key) {
-  set_aside(hand, val, samples, key);
-  return {std::move(name),     std::move(pool),      std::move(hand.train),
-          std::move(hand.val), std::move(hand.test), std::move(hand.support)};
+ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, ClientRows own,
+                          double val, int64_t samples, uint64_t key) {
+  set_aside(own, val, samples, key);
+  return {std::move(name),    std::move(pool),     std::move(own.train),
+          std::move(own.val), std::move(own.test), std::move(own.support)};
 }
 
 Result<Federation> load_image_federation(const DataOptions& options, uint64_t key) {
@@ -125,11 +125,11 @@ Result<Federation> load_image_federation(const DataOptions& options, uint64_t ke
   out.class_names = class_names_of(options.set, out.classes);
   out.notes = images.notes;
   size_t id = 0;
-  const auto add = [&](const std::vector<Hand>& hands, std::vector<ClientData>& to) {
-    for (const auto& hand : hands)
-      to.push_back({std::to_string(id++), pool, positions(hand.train, rows),
-                    positions(hand.val, rows), positions(hand.test, rows),
-                    positions(hand.support, rows)});
+  const auto add = [&](const std::vector<ClientRows>& holders, std::vector<ClientData>& to) {
+    for (const auto& own : holders)
+      to.push_back({std::to_string(id++), pool, positions(own.train, rows),
+                    positions(own.val, rows), positions(own.test, rows),
+                    positions(own.support, rows)});
   };
   add(dealt.clients, out.clients);
   add(dealt.newcomers, out.newcomers);

@@ -11,6 +11,8 @@
 
 namespace tessera {
 
+/// Everybody's data in one process. Clients share a pool of samples: copies are cheap in samples,
+/// not in row numbers. Immutable once loaded, and then thread-safe.
 struct Federation {
   std::string set;
   std::vector<int64_t> sample_shape;  // {1, 28, 28}
@@ -25,11 +27,14 @@ struct Federation {
   std::vector<std::string> notes;  // facts worth printing: files used, counts
 };
 
-/// Moves the last `share` of every client's training rows, which stand in random order, to the
-/// commons; newcomers keep theirs. An error if that is nobody's.
+/// Moves the last `share` (0 < share < 1) of every client's training rows, which stand in random
+/// order, to the commons, as copies of the samples; newcomers keep theirs. Renews `digest`, not
+/// `data_digest`. kInvalid, and nothing has changed, if no client has enough rows to give one.
 Status give_to_server(Federation& federation, double share);
 
-/// Pure function of (files, options, key). Errors name the file or option and say what to do.
+/// Pure function of (files, options, key). Errors name the file or option and say what to do:
+/// kInvalid for options (all problems at once) and damaged files, kNotFound for a set that is not
+/// there. Every client has training and test samples.
 Result<Federation> load_federation(const DataOptions& options, uint64_t key);
 
 }  // namespace tessera

@@ -114,7 +114,7 @@ struct OwnClient {
   std::string name;
   std::vector<float> x;
   std::vector<int64_t> y, shape;
-  Hand hand;
+  ClientRows parts;
 };
 
 Result<OwnClient> read_client(const std::string& name, const std::string& path) {
@@ -128,7 +128,7 @@ Result<OwnClient> read_client(const std::string& name, const std::string& path) 
     if (got.shape != out.shape)
       return fail(Error::kInvalid, "{}, x_{}: samples are {}, those of x_train {}", path, part,
                   shape_text(got.shape), shape_text(out.shape));
-    auto& rows = *part == 'v' ? out.hand.val : part[1] == 'r' ? out.hand.train : out.hand.test;
+    auto& rows = *part == 'v' ? out.parts.val : part[1] == 'r' ? out.parts.train : out.parts.test;
     for (size_t i = 0; i < got.y.size(); ++i)
       rows.push_back(static_cast<int64_t>(out.y.size() + i));
     out.x.insert(out.x.end(), got.x.begin(), got.x.end());
@@ -191,8 +191,8 @@ Result<Federation> load_npz(const DataOptions& options, uint64_t key) {
   for (size_t k = 0; k < clients.size(); ++k) {
     auto& own = clients[k];
     auto& group = k < picked.clients.size() ? out.clients : out.newcomers;
-    const double val = own.hand.val.empty() ? options.val : 0.0;
-    group.push_back(natural_client(own.name, make_own_pool(own, classes), own.hand, val,
+    const double val = own.parts.val.empty() ? options.val : 0.0;
+    group.push_back(natural_client(own.name, make_own_pool(own, classes), own.parts, val,
                                    options.samples, derive(key, Purpose::kPartition, k)));
     own = {};
   }

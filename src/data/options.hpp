@@ -9,7 +9,8 @@
 
 namespace tessera {
 
-/// Each set and partition uses some of these; check_data refuses a key that would do nothing.
+/// Each set and partition uses some of these; check_data refuses a key that would do nothing. A
+/// plain value. Beside each key: which sets or partitions look at it.
 struct DataOptions {
   std::string set = "fmnist";
   std::string partition = "dirichlet";
@@ -22,12 +23,14 @@ struct DataOptions {
   double val = 0.1;     // fraction of a client's training samples that becomes its validation split
   double commons = 0;   // fraction of a client's training samples that is given to the server
 
+  // Of partitions.
   double alpha = 0.5;            // dirichlet, few
   int64_t classes = 2;           // pathological, quantity
   std::string share = "client";  // mper2
   int64_t split = 1;             // cbam
   double fraction = 0.0;         // cbam; 0: by split
 
+  // Of sets.
   std::string scale = "global";  // mnist, fmnist, cifar10, cifar100
   bool built = false;            // mnistm
   bool gray = false;             // mnistm
@@ -39,6 +42,7 @@ struct DataOptions {
   bool station_id = false;       // air
   std::string stats = "local";   // air
 
+  /// Keys as in the file; `commons` is called "public" there.
   static void options(auto& o, auto&& f) {
     f(any("set", "dataset (see `tessera data list`)"), o.set);
     f(any("partition", "how samples are dealt to clients"), o.partition);
@@ -80,14 +84,17 @@ struct DataOptions {
   }
 };
 
+/// For lists that people read.
 struct NamedLine {
   std::string name, line;
 };
-/// Tables for `tessera data list`: name and one line each.
+/// Tables for `tessera data list`: name and one line each, in the order they are shown. Live as
+/// long as the program.
 const std::vector<NamedLine>& dataset_names();
 const std::vector<NamedLine>& partition_names();
 
-/// Checks names and combinations without touching a file. All problems at once; empty = fine.
+/// Checks names, ranges and combinations without touching a file. All problems at once, a sentence
+/// each that begins with a key; empty = fine. Whether the files suffice is seen by load_federation.
 std::vector<std::string> check_data(const DataOptions& options);
 
 }  // namespace tessera

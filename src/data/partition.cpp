@@ -14,7 +14,7 @@ constexpr int64_t kCbamClients = 3;
 constexpr int64_t kFewSamples = 50;
 
 // What the streams of random numbers below a partition's key are for.
-enum Stream : uint64_t { kSubset = 1, kOrder = 2, kDraw = 3, kHand = 4 };
+enum Stream : uint64_t { kSubset = 1, kOrder = 2, kDraw = 3, kSetAside = 4 };
 
 std::vector<int64_t> subset(int64_t first, int64_t n, int64_t wanted, uint64_t key) {
   std::vector<int64_t> rows;
@@ -41,20 +41,20 @@ std::vector<int64_t> equal_part(const std::vector<int64_t>& rows, int64_t k, int
   return {rows.begin() + size * k / n, rows.begin() + size * (k + 1) / n};
 }
 
-std::vector<Hand> deal_iid(std::vector<int64_t> train, std::vector<int64_t> test, int64_t n,
-                           uint64_t key) {
+std::vector<ClientRows> deal_iid(std::vector<int64_t> train, std::vector<int64_t> test, int64_t n,
+                                 uint64_t key) {
   Rng(derive(key, 0)).shuffle(std::span<int64_t>(train));
   Rng(derive(key, 1)).shuffle(std::span<int64_t>(test));
-  std::vector<Hand> hands(idx(n));
+  std::vector<ClientRows> holders(idx(n));
   for (int64_t k = 0; k < n; ++k) {
-    hands[idx(k)].train = equal_part(train, k, n);
-    hands[idx(k)].test = equal_part(test, k, n);
+    holders[idx(k)].train = equal_part(train, k, n);
+    holders[idx(k)].test = equal_part(test, k, n);
   }
-  return hands;
+  return holders;
 }
 
-Result<std::vector<Hand>> deal_by_label(const RowsByClass& rows, const DataOptions& options,
-                                        int64_t n, uint64_t key) {
+Result<std::vector<ClientRows>> deal_by_label(const RowsByClass& rows, const DataOptions& options,
+                                              int64_t n, uint64_t key) {
   const auto& name = options.partition;
   if (name == "pathological") return deal_pathological(rows, options, n, key);
   if (name == "dirichlet" || name == "few") return deal_dirichlet(rows, options, n, key);
@@ -72,22 +72,22 @@ int64_t client_count(const DataOptions& options) {
   return kDefaultClients;
 }
 
-void set_aside(Hand& hand, double val, int64_t samples, uint64_t key) {
-  Rng(key).shuffle(std::span<int64_t>(hand.train));
-  const auto n = static_cast<int64_t>(hand.train.size());
+void set_aside(ClientRows& own, double val, int64_t samples, uint64_t key) {
+  Rng(key).shuffle(std::span<int64_t>(own.train));
+  const auto n = static_cast<int64_t>(own.train.size());
   const auto kept = n - static_cast<int64_t>(static_cast<double>(n) * val);
-  hand.val.insert(hand.val.end(), hand.train.begin() + kept, hand.train.end());
-  hand.train.resize(idx(samples > 0 ? std::min(kept, samples) : kept));
-  std::sort(hand.val.begin(), hand.val.end());
-  std::sort(hand.test.begin(), hand.test.end());
+  own.val.insert(own.val.end(), own.train.begin() + kept, own.train.end());
+  own.train.resize(idx(samples > 0 ? std::min(kept, samples) : kept));
+  std::sort(own.val.begin(), own.val.end());
+  std::sort(own.test.begin(), own.test.end());
 }
 
-Status check_hands(const std::vector<Hand>& hands, const char* what) {
-  for (size_t k = 0; k < hands.size(); ++k) {
-    if (!hands[k].train.empty() && !hands[k].test.empty()) continue;
+Status check_rows(const std::vector<ClientRows>& holders, const char* what) {
+  for (size_t k = 0; k < holders.size(); ++k) {
+    if (!holders[k].train.empty() && !holders[k].test.empty()) continue;
     return fail(Error::kInvalid,
                 "{} {} got no {} samples; use fewer clients, more samples or a milder partition",
-                what, k, hands[k].train.empty() ? "training" : "test");
+                what, k, holders[k].train.empty() ? "training" : "test");
   }
   return ok();
 }
@@ -110,19 +110,19 @@ Result<Dealt> deal(const PoolLabels& labels, const DataOptions& options, uint64_
   const RowsByClass rows{by_class(labels, train, derive(key, kOrder, 0)),
                          by_class(labels, test, derive(key, kOrder, 1))};
   if (mper2) return deal_mper2(rows, options, n, derive(key, kDraw));
-  auto hands = options.partition == "iid"
-                   ? Result<std::vector<Hand>>(deal_iid(train, test, n, derive(key, kDraw)))
-                   : deal_by_label(rows, options, n, derive(key, kDraw));
-  if (!hands.ok()) return hands.status();
+  auto holders = options.partition == "iid"
+                     ? Result<std::vector<ClientRows>>(deal_iid(train, test, n, derive(key, kDraw)))
+                     : deal_by_label(rows, options, n, derive(key, kDraw));
+  if (!holders.ok()) return holders.status();
   const int64_t samples =
       options.partition == "few" && options.samples == 0 ? kFewSamples : options.samples;
-  for (size_t k = 0; k < hands->size(); ++k)
-    set_aside((*hands)[k], options.val, samples, derive(key, kHand, k));
-  TESSERA_RETURN_IF_ERROR(check_hands(*hands, "client"));
+  for (size_t k = 0; k < holders->size(); ++k)
+    set_aside((*holders)[k], options.val, samples, derive(key, kSetAside, k));
+  TESSERA_RETURN_IF_ERROR(check_rows(*holders, "client"));
   Dealt out;
-  out.newcomers.assign(hands->begin() + clients, hands->end());
-  hands->resize(idx(clients));
-  out.clients = std::move(*hands);
+  out.newcomers.assign(holders->begin() + clients, holders->end());
+  holders->resize(idx(clients));
+  out.clients = std::move(*holders);
   return out;
 }
 

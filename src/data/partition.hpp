@@ -25,23 +25,23 @@ struct PoolLabels {
 
 /// What one client holds, as rows. train is in random order, the others ascend. The parts share no
 /// row, except that a newcomer of mper2 has its support rows as training rows too.
-struct Hand {
+struct ClientRows {
   std::vector<int64_t> train, val, test, support;
 };
 struct Dealt {
-  std::vector<Hand> clients, newcomers;
+  std::vector<ClientRows> clients, newcomers;
 };
 
 /// Deals by options.partition (any but natural). kInvalid if some client would stay without
 /// samples or the partition's own conditions cannot be met; the message says what to change.
 Result<Dealt> deal(const PoolLabels& labels, const DataOptions& options, uint64_t key);
 
-/// Shuffles hand.train, moves the fraction `val` of it to hand.val and keeps at most `samples`
+/// Shuffles own.train, moves the fraction `val` of it to own.val and keeps at most `samples`
 /// (0 = all) of the rest.
-void set_aside(Hand& hand, double val, int64_t samples, uint64_t key);
+void set_aside(ClientRows& own, double val, int64_t samples, uint64_t key);
 
 /// kInvalid if a client has no training or no test samples; it is named by its number.
-Status check_hands(const std::vector<Hand>& hands, const char* what);
+Status check_rows(const std::vector<ClientRows>& holders, const char* what);
 
 /// How many clients take part by these options; 0 where only the set's files can tell.
 int64_t client_count(const DataOptions& options);

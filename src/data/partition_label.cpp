@@ -99,17 +99,17 @@ Counts counts_of(const Shares& shares, const std::vector<int64_t>& class_sizes) 
   return counts;
 }
 
-std::vector<Hand> hand_out(const RowsByClass& rows, const Counts& train, const Counts& test) {
-  std::vector<Hand> hands(train.size());
+std::vector<ClientRows> hand_out(const RowsByClass& rows, const Counts& train, const Counts& test) {
+  std::vector<ClientRows> holders(train.size());
   for (size_t c = 0; c < rows.train.size(); ++c) {
     auto next_train = rows.train[c].begin(), next_test = rows.test[c].begin();
-    for (size_t k = 0; k < hands.size(); ++k) {
-      hands[k].train.insert(hands[k].train.end(), next_train, next_train + train[k][c]);
-      hands[k].test.insert(hands[k].test.end(), next_test, next_test + test[k][c]);
+    for (size_t k = 0; k < holders.size(); ++k) {
+      holders[k].train.insert(holders[k].train.end(), next_train, next_train + train[k][c]);
+      holders[k].test.insert(holders[k].test.end(), next_test, next_test + test[k][c]);
       next_train += train[k][c], next_test += test[k][c];
     }
   }
-  return hands;
+  return holders;
 }
 
 std::vector<std::vector<int64_t>> draw_classes(int64_t n, int64_t classes, int64_t c, Rng& rng) {
@@ -126,8 +126,9 @@ std::vector<std::vector<int64_t>> draw_classes(int64_t n, int64_t classes, int64
   return out;
 }
 
-Result<std::vector<Hand>> deal_pathological(const RowsByClass& rows, const DataOptions& options,
-                                            int64_t n, uint64_t key) {
+Result<std::vector<ClientRows>> deal_pathological(const RowsByClass& rows,
+                                                  const DataOptions& options, int64_t n,
+                                                  uint64_t key) {
   if (options.classes > rows.classes()) return too_few_classes(options, rows.classes());
   Rng rng(key);
   const auto chosen = draw_classes(n, rows.classes(), options.classes, rng);
@@ -142,8 +143,8 @@ Result<std::vector<Hand>> deal_pathological(const RowsByClass& rows, const DataO
   return hand_out(rows, counts_of(shares, sizes(rows.train)), counts_of(shares, sizes(rows.test)));
 }
 
-Result<std::vector<Hand>> deal_dirichlet(const RowsByClass& rows, const DataOptions& options,
-                                         int64_t n, uint64_t key) {
+Result<std::vector<ClientRows>> deal_dirichlet(const RowsByClass& rows, const DataOptions& options,
+                                               int64_t n, uint64_t key) {
   const auto train_sizes = sizes(rows.train), test_sizes = sizes(rows.test);
   const double limit = static_cast<double>(total(train_sizes)) / static_cast<double>(n);
   const int64_t draws = std::clamp<int64_t>(5'000'000 / (n * rows.classes()), 500, 10'000);
@@ -169,8 +170,8 @@ Result<std::vector<Hand>> deal_dirichlet(const RowsByClass& rows, const DataOpti
               total(test_sizes), enough ? draws : 0);
 }
 
-Result<std::vector<Hand>> deal_quantity(const RowsByClass& rows, const DataOptions& options,
-                                        int64_t n, uint64_t key) {
+Result<std::vector<ClientRows>> deal_quantity(const RowsByClass& rows, const DataOptions& options,
+                                              int64_t n, uint64_t key) {
   if (options.classes > rows.classes()) return too_few_classes(options, rows.classes());
   Rng rng(key);
   const auto chosen = draw_classes(n, rows.classes(), options.classes, rng);
@@ -181,8 +182,8 @@ Result<std::vector<Hand>> deal_quantity(const RowsByClass& rows, const DataOptio
                   by_weight(weights, sizes(rows.test)));
 }
 
-Result<std::vector<Hand>> deal_pfht70(const RowsByClass& rows, const DataOptions&, int64_t n,
-                                      uint64_t key) {
+Result<std::vector<ClientRows>> deal_pfht70(const RowsByClass& rows, const DataOptions&, int64_t n,
+                                            uint64_t key) {
   const int64_t major = (rows.classes() * 7 + 5) / 10;
   Rng rng(key);
   const auto chosen = draw_classes(n, rows.classes(), major, rng);
@@ -195,8 +196,8 @@ Result<std::vector<Hand>> deal_pfht70(const RowsByClass& rows, const DataOptions
                   by_weight(weights, sizes(rows.test)));
 }
 
-Result<std::vector<Hand>> deal_cbam(const RowsByClass& rows, const DataOptions& options, int64_t n,
-                                    uint64_t) {
+Result<std::vector<ClientRows>> deal_cbam(const RowsByClass& rows, const DataOptions& options,
+                                          int64_t n, uint64_t) {
   if (rows.classes() != 10)
     return fail(Error::kInvalid, "partition 'cbam' needs a set of 10 classes; '{}' has {}",
                 options.set, rows.classes());

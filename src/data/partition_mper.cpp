@@ -123,11 +123,11 @@ std::vector<int64_t> interleave(const std::array<std::vector<int64_t>, 2>& lists
 }
 
 // A fifth of a class, at least one sample, may be adapted on; the rest is tested on.
-void split_test(const std::vector<int64_t>& rows, Hand& hand) {
+void split_test(const std::vector<int64_t>& rows, ClientRows& own) {
   const auto n = static_cast<int64_t>(rows.size());
   const auto support = rows.begin() + std::max<int64_t>(1, (n + 2) / 5);
-  hand.support.insert(hand.support.end(), rows.begin(), support);
-  hand.test.insert(hand.test.end(), support, rows.end());
+  own.support.insert(own.support.end(), rows.begin(), support);
+  own.test.insert(own.test.end(), support, rows.end());
 }
 
 Recipe recipe_of(const DataOptions& options, const std::vector<std::vector<int64_t>>& rows) {
@@ -141,21 +141,22 @@ std::vector<int64_t> next(std::vector<int64_t>& rows, int64_t count) {
   return out;
 }
 
-void finish(Hand& hand, std::array<std::vector<int64_t>, 2> train, const DataOptions& options) {
+void finish(ClientRows& own, std::array<std::vector<int64_t>, 2> train,
+            const DataOptions& options) {
   for (auto& list : train) {
     const auto val = static_cast<int64_t>(static_cast<double>(list.size()) * options.val);
     const auto taken = next(list, val);
-    hand.val.insert(hand.val.end(), taken.begin(), taken.end());
+    own.val.insert(own.val.end(), taken.begin(), taken.end());
   }
-  hand.train = interleave(train);
-  if (options.samples > 0 && hand.train.size() > idx(options.samples))
-    hand.train.resize(idx(options.samples));
-  for (auto* part : {&hand.val, &hand.test, &hand.support}) std::sort(part->begin(), part->end());
+  own.train = interleave(train);
+  if (options.samples > 0 && own.train.size() > idx(options.samples))
+    own.train.resize(idx(options.samples));
+  for (auto* part : {&own.val, &own.test, &own.support}) std::sort(part->begin(), part->end());
 }
 
 // The test pool once more, to clients with pairs of classes that nobody trained on.
-Result<std::vector<Hand>> deal_newcomers(std::vector<std::vector<int64_t>> pool,
-                                         const DataOptions& options, uint64_t key) {
+Result<std::vector<ClientRows>> deal_newcomers(std::vector<std::vector<int64_t>> pool,
+                                               const DataOptions& options, uint64_t key) {
   auto recipe = recipe_of(options, pool);
   recipe.cifar = recipe.per_class = false;
   const int64_t classes = static_cast<int64_t>(pool.size());
@@ -164,15 +165,15 @@ Result<std::vector<Hand>> deal_newcomers(std::vector<std::vector<int64_t>> pool,
   TESSERA_ASSIGN(const auto counts, choose_counts(recipe, derive(key, 0)));
   for (size_t c = 0; c < pool.size(); ++c)
     Rng(derive(key, 1, c)).shuffle(std::span<int64_t>(pool[c]));
-  std::vector<Hand> hands(idx(options.newcomers));
-  for (size_t k = 0; k < hands.size(); ++k) {
+  std::vector<ClientRows> holders(idx(options.newcomers));
+  for (size_t k = 0; k < holders.size(); ++k) {
     for (size_t i = 0; i < 2; ++i)
-      split_test(next(pool[idx(recipe.pairs[k][i])], counts[k][i]), hands[k]);
-    hands[k].train = hands[k].support;
-    std::sort(hands[k].test.begin(), hands[k].test.end());
-    std::sort(hands[k].support.begin(), hands[k].support.end());
+      split_test(next(pool[idx(recipe.pairs[k][i])], counts[k][i]), holders[k]);
+    holders[k].train = holders[k].support;
+    std::sort(holders[k].test.begin(), holders[k].test.end());
+    std::sort(holders[k].support.begin(), holders[k].support.end());
   }
-  return hands;
+  return holders;
 }
 
 }  // namespace
@@ -192,23 +193,23 @@ Result<Dealt> deal_mper2(const RowsByClass& rows, const DataOptions& options, in
   Dealt out;
   std::vector<std::vector<int64_t>> test_pool(pool.size());
   for (size_t k = 0; k < counts.size(); ++k) {
-    Hand hand;
+    ClientRows own;
     std::array<std::vector<int64_t>, 2> train;
     for (size_t i = 0; i < 2; ++i) {
       const auto c = idx(recipe.pairs[k][i]);
       train[i] = next(pool[c], counts[k][i]);
       const auto test = next(train[i], (counts[k][i] + 2) / 4);
-      split_test(test, hand);
+      split_test(test, own);
       test_pool[c].insert(test_pool[c].end(), test.begin(), test.end());
     }
-    finish(hand, std::move(train), options);
-    out.clients.push_back(std::move(hand));
+    finish(own, std::move(train), options);
+    out.clients.push_back(std::move(own));
   }
   if (options.newcomers > 0) {
     TESSERA_ASSIGN(out.newcomers, deal_newcomers(std::move(test_pool), options, derive(key, 2)));
   }
-  TESSERA_RETURN_IF_ERROR(check_hands(out.clients, "client"));
-  TESSERA_RETURN_IF_ERROR(check_hands(out.newcomers, "newcomer"));
+  TESSERA_RETURN_IF_ERROR(check_rows(out.clients, "client"));
+  TESSERA_RETURN_IF_ERROR(check_rows(out.newcomers, "newcomer"));
   return out;
 }
 

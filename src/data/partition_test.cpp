@@ -47,9 +47,9 @@ std::vector<int64_t> counts(const PoolLabels& labels, const std::vector<int64_t>
   return out;
 }
 
-std::vector<int64_t> train_and_val(const Hand& hand) {
-  auto rows = hand.train;
-  rows.insert(rows.end(), hand.val.begin(), hand.val.end());
+std::vector<int64_t> train_and_val(const ClientRows& own) {
+  auto rows = own.train;
+  rows.insert(rows.end(), own.val.begin(), own.val.end());
   return rows;
 }
 
@@ -58,13 +58,13 @@ void expect_disjoint(const PoolLabels& labels, const Dealt& dealt) {
   std::set<int64_t> seen;
   const auto first_test = static_cast<int64_t>(labels.train.size());
   const auto end = first_test + static_cast<int64_t>(labels.test.size());
-  for (const auto* hands : {&dealt.clients, &dealt.newcomers}) {
-    for (const auto& hand : *hands) {
-      for (const int64_t row : train_and_val(hand)) {
+  for (const auto* holders : {&dealt.clients, &dealt.newcomers}) {
+    for (const auto& own : *holders) {
+      for (const int64_t row : train_and_val(own)) {
         EXPECT_TRUE(row >= 0 && row < first_test);
         EXPECT_TRUE(seen.insert(row).second) << row;
       }
-      for (const int64_t row : hand.test) {
+      for (const int64_t row : own.test) {
         EXPECT_TRUE(row >= first_test && row < end);
         EXPECT_TRUE(seen.insert(row).second) << row;
       }
@@ -89,11 +89,11 @@ TEST(Partition, IidDealsEverySampleInEqualParts) {
   const auto out = dealt(labels, with("iid", 10, [](auto& o) { o.val = 0.2; }));
   expect_disjoint(labels, out);
   size_t train = 0, test = 0;
-  for (const auto& hand : out.clients) {
-    EXPECT_EQ(hand.val.size(), 20u);  // a fifth of 100 or 101
-    EXPECT_NEAR(static_cast<double>(hand.train.size()), 80.5, 0.5);
-    EXPECT_NEAR(static_cast<double>(hand.test.size()), 20.5, 0.5);
-    train += hand.train.size() + hand.val.size(), test += hand.test.size();
+  for (const auto& own : out.clients) {
+    EXPECT_EQ(own.val.size(), 20u);  // a fifth of 100 or 101
+    EXPECT_NEAR(static_cast<double>(own.train.size()), 80.5, 0.5);
+    EXPECT_NEAR(static_cast<double>(own.test.size()), 20.5, 0.5);
+    train += own.train.size() + own.val.size(), test += own.test.size();
   }
   EXPECT_EQ(train, 1003u);
   EXPECT_EQ(test, 205u);
@@ -105,7 +105,7 @@ TEST(Partition, NewcomersAreDealtLikeTheOthersAndShareNothing) {
   ASSERT_EQ(out.clients.size(), 8u);
   ASSERT_EQ(out.newcomers.size(), 2u);
   expect_disjoint(labels, out);
-  for (const auto& hand : out.newcomers) EXPECT_EQ(hand.train.size() + hand.val.size(), 200u);
+  for (const auto& own : out.newcomers) EXPECT_EQ(own.train.size() + own.val.size(), 200u);
 }
 
 TEST(Partition, PathologicalGivesEachClientItsClassesWithEqualSharesInTrainAndTest) {
@@ -118,8 +118,8 @@ TEST(Partition, PathologicalGivesEachClientItsClassesWithEqualSharesInTrainAndTe
     return rows;
   }());
   std::vector<int64_t> holders(10), sum(10);
-  for (const auto& hand : out.clients) {
-    const auto train = counts(labels, train_and_val(hand)), test = counts(labels, hand.test);
+  for (const auto& own : out.clients) {
+    const auto train = counts(labels, train_and_val(own)), test = counts(labels, own.test);
     EXPECT_EQ(std::count_if(train.begin(), train.end(), [](auto n) { return n > 0; }), 2);
     for (size_t c = 0; c < 10; ++c) {
       holders[c] += train[c] > 0;
@@ -143,11 +143,11 @@ TEST(Partition, DirichletKeepsMinimaAndShares) {
   const auto out = dealt(labels, with("dirichlet", 20, [](auto& o) { o.alpha = 0.5; }));
   expect_disjoint(labels, out);
   size_t train_total = 0, test_total = 0;
-  for (const auto& hand : out.clients) {
-    const auto train = counts(labels, train_and_val(hand)), test = counts(labels, hand.test);
-    train_total += train_and_val(hand).size(), test_total += hand.test.size();
-    EXPECT_GE(train_and_val(hand).size(), 10u);
-    EXPECT_GE(hand.test.size(), 5u);
+  for (const auto& own : out.clients) {
+    const auto train = counts(labels, train_and_val(own)), test = counts(labels, own.test);
+    train_total += train_and_val(own).size(), test_total += own.test.size();
+    EXPECT_GE(train_and_val(own).size(), 10u);
+    EXPECT_GE(own.test.size(), 5u);
     for (size_t c = 0; c < 10; ++c)
       EXPECT_NEAR(static_cast<double>(train[c]) / 2.0, static_cast<double>(test[c]), 3.0);
   }
@@ -160,10 +160,10 @@ double skew(double alpha) {
   const auto labels = jumbled(20000, 5000);
   const auto out = dealt(labels, with("dirichlet", 10, [&](auto& o) { o.alpha = alpha; }));
   double sum = 0.0;
-  for (const auto& hand : out.clients) {
-    const auto n = counts(labels, train_and_val(hand));
+  for (const auto& own : out.clients) {
+    const auto n = counts(labels, train_and_val(own));
     sum += static_cast<double>(*std::max_element(n.begin(), n.end())) /
-           static_cast<double>(train_and_val(hand).size());
+           static_cast<double>(train_and_val(own).size());
   }
   return sum / 10.0;
 }
@@ -196,7 +196,7 @@ TEST(Partition, FewKeepsFiftyTrainingSamplesAndAllTestSamples) {
     EXPECT_EQ(few.clients[k].val, all.clients[k].val);
   }
   const auto thirty = dealt(labels, with("few", 20, [](auto& o) { o.samples = 30; }));
-  for (const auto& hand : thirty.clients) EXPECT_LE(hand.train.size(), 30u);
+  for (const auto& own : thirty.clients) EXPECT_LE(own.train.size(), 30u);
 }
 
 TEST(Partition, QuantityGivesExactlyCLabelsOfEqualCounts) {
@@ -204,9 +204,9 @@ TEST(Partition, QuantityGivesExactlyCLabelsOfEqualCounts) {
   const auto out = dealt(labels, with("quantity", 15, [](auto& o) { o.classes = 2, o.val = 0; }));
   expect_disjoint(labels, out);
   std::set<int64_t> train_counts, test_counts;
-  for (const auto& hand : out.clients) {
+  for (const auto& own : out.clients) {
     int held = 0;
-    const auto train = counts(labels, hand.train), test = counts(labels, hand.test);
+    const auto train = counts(labels, own.train), test = counts(labels, own.test);
     for (size_t c = 0; c < 10; ++c) {
       EXPECT_EQ(train[c] > 0, test[c] > 0);
       if (train[c] == 0) continue;
@@ -223,8 +223,8 @@ TEST(Partition, Pfht70TakesNineTenthsFromSevenClasses) {
   const auto labels = even(20000, 10000);
   const auto out = dealt(labels, with("pfht70", 20, [](auto& o) { o.val = 0; }));
   expect_disjoint(labels, out);
-  for (const auto& hand : out.clients) {
-    auto n = counts(labels, hand.train);
+  for (const auto& own : out.clients) {
+    auto n = counts(labels, own.train);
     std::sort(n.begin(), n.end());
     // 2000 of a class = m (14 · 0.9 / 7 + 6 · 0.1 / 3), so m = 1000: 128 of seven, 33 of three.
     EXPECT_THAT(std::vector<int64_t>(n.begin(), n.begin() + 3), testing::Each(33));
@@ -260,10 +260,10 @@ TEST(Partition, SubsetsSamplesAndValidationAreTakenInThisOrder) {
                            o.val = 0.25, o.samples = 60;
                          }));
   expect_disjoint(labels, out);
-  for (const auto& hand : out.clients) {
-    EXPECT_EQ(hand.val.size(), 50u);  // a quarter of 1000 / 5, before samples
-    EXPECT_EQ(hand.train.size(), 60u);
-    EXPECT_EQ(hand.test.size(), 20u);
+  for (const auto& own : out.clients) {
+    EXPECT_EQ(own.val.size(), 50u);  // a quarter of 1000 / 5, before samples
+    EXPECT_EQ(own.train.size(), 60u);
+    EXPECT_EQ(own.test.size(), 20u);
   }
 }
 
@@ -317,10 +317,10 @@ TEST(PartitionMper2, PairsSizesAndSplitsAreThePublishedOnes) {
   std::set<int64_t> train_rows, test_rows;
   std::vector<double> n;
   for (size_t u = 0; u < 50; ++u) {
-    const auto& hand = out.clients[u];
+    const auto& own = out.clients[u];
     const auto a = u % 10, b = (u + 1) % 10;
-    const auto train = counts(labels, hand.train), test = counts(labels, hand.test),
-               support = counts(labels, hand.support);
+    const auto train = counts(labels, own.train), test = counts(labels, own.test),
+               support = counts(labels, own.support);
     for (size_t c = 0; c < 10; ++c) {
       const int64_t held = train[c] + test[c] + support[c];
       EXPECT_EQ(held > 0, c == a || c == b);
@@ -330,13 +330,13 @@ TEST(PartitionMper2, PairsSizesAndSplitsAreThePublishedOnes) {
       EXPECT_NEAR(static_cast<double>(support[c]),
                   std::max(1.0, 0.2 * static_cast<double>(test[c] + support[c])), 1.0);
       // The first fifth of the training rows, methods' support set, has the same shares.
-      const auto head = static_cast<std::ptrdiff_t>(hand.train.size() / 5);
-      const auto prefix = counts(labels, {hand.train.begin(), hand.train.begin() + head});
+      const auto head = static_cast<std::ptrdiff_t>(own.train.size() / 5);
+      const auto prefix = counts(labels, {own.train.begin(), own.train.begin() + head});
       EXPECT_NEAR(static_cast<double>(prefix[c]), 0.2 * static_cast<double>(train[c]), 1.5);
     }
-    n.push_back(static_cast<double>(hand.train.size() + hand.test.size() + hand.support.size()));
-    for (const int64_t row : hand.train) EXPECT_TRUE(train_rows.insert(row).second);
-    for (const auto* part : {&hand.test, &hand.support})
+    n.push_back(static_cast<double>(own.train.size() + own.test.size() + own.support.size()));
+    for (const int64_t row : own.train) EXPECT_TRUE(train_rows.insert(row).second);
+    for (const auto* part : {&own.test, &own.support})
       for (const int64_t row : *part) EXPECT_TRUE(test_rows.insert(row).second);
   }
   const auto f = facts(n);  // published: 135 / 1398 / 1424 / 5201
@@ -347,11 +347,11 @@ TEST(PartitionMper2, PairsSizesAndSplitsAreThePublishedOnes) {
 
   std::set<int64_t> newcomer_rows;
   for (size_t u = 0; u < 50; ++u) {
-    const auto& hand = out.newcomers[u];
-    EXPECT_EQ(std::set<int64_t>(hand.train.begin(), hand.train.end()),
-              std::set<int64_t>(hand.support.begin(), hand.support.end()));
+    const auto& own = out.newcomers[u];
+    EXPECT_EQ(std::set<int64_t>(own.train.begin(), own.train.end()),
+              std::set<int64_t>(own.support.begin(), own.support.end()));
     std::set<int64_t> classes;
-    for (const auto* part : {&hand.test, &hand.support})
+    for (const auto* part : {&own.test, &own.support})
       for (const int64_t row : *part) {
         EXPECT_TRUE(test_rows.contains(row) && !train_rows.contains(row));
         EXPECT_TRUE(newcomer_rows.insert(row).second);
@@ -367,8 +367,8 @@ TEST(PartitionMper2, CifarSizesAreNarrowAndScaleWithThePool) {
   const auto labels = jumbled(50000, 10000);
   const auto out = dealt(labels, with("mper2", 50, [](auto& o) { o.set = "cifar10", o.val = 0; }));
   std::vector<double> n;
-  for (const auto& hand : out.clients)
-    n.push_back(static_cast<double>(hand.train.size() + hand.test.size() + hand.support.size()));
+  for (const auto& own : out.clients)
+    n.push_back(static_cast<double>(own.train.size() + own.test.size() + own.support.size()));
   const auto f = facts(n);  // published: 506 / 1049 / 250 / 1986
   EXPECT_NEAR(f.mean, 1049, 10);
   EXPECT_NEAR(f.std, 250, 60);

@@ -25,8 +25,8 @@ struct Picked {
 Result<Picked> pick_clients(size_t available, const DataOptions& options, uint64_t key);
 
 /// A client of a natural federation from its rows; shuffles and thins the training rows.
-ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, Hand hand, double val,
-                          int64_t samples, uint64_t key);
+ClientData natural_client(std::string name, std::shared_ptr<const Pool> pool, ClientRows own,
+                          double val, int64_t samples, uint64_t key);
 
 /// SHA-256 of set, shape, and every client's name, rows and labels. row_numbers translates pool
 /// rows into the set's own (empty: they are the same).

@@ -12,17 +12,17 @@ namespace tessera {
 namespace {
 
 // Rows first … first+count−1, in random order already: 70 % to train on, 10 % to validate.
-Hand split_hand(int64_t first, int64_t count) {
+ClientRows split_rows(int64_t first, int64_t count) {
   std::vector<int64_t> rows(static_cast<size_t>(count));
   std::iota(rows.begin(), rows.end(), first);
   const auto train = rows.begin() + count * 7 / 10, val = rows.begin() + count * 8 / 10;
   return {{rows.begin(), train}, {train, val}, {val, rows.end()}, {}};
 }
 
-Moments training_moments(const ImageSet& images, const std::vector<Hand>& hands) {
+Moments training_moments(const ImageSet& images, const std::vector<ClientRows>& holders) {
   uint64_t sum = 0, squares = 0, n = 0;
-  for (const auto& hand : hands) {
-    for (const int64_t row : hand.train) {
+  for (const auto& own : holders) {
+    for (const int64_t row : own.train) {
       const auto* from = images.image(row);
       for (int64_t i = 0; i < images.image_size(); ++i) {
         const uint64_t v = from[i];
@@ -51,15 +51,15 @@ Result<Federation> load_vmnist(const DataOptions& options, uint64_t key) {
   cifar.labels.test.clear();  // backgrounds come from training photographs
   const auto images = build_vmnist(mnist, fashion, to_gray(cifar), counts, key);
 
-  std::vector<Hand> hands;
+  std::vector<ClientRows> holders;
   for (int64_t k = 0, first = 0; k < static_cast<int64_t>(counts.size()); ++k) {
-    hands.push_back(split_hand(first, counts[static_cast<size_t>(k)]));
+    holders.push_back(split_rows(first, counts[static_cast<size_t>(k)]));
     first += counts[static_cast<size_t>(k)];
   }
   std::vector<int64_t> rows(static_cast<size_t>(images.count()));
   std::iota(rows.begin(), rows.end(), int64_t{0});
   const auto pool =
-      std::make_shared<const Pool>(make_pool(images, rows, training_moments(images, hands)));
+      std::make_shared<const Pool>(make_pool(images, rows, training_moments(images, holders)));
 
   Federation out;
   out.set = options.set;
@@ -72,7 +72,7 @@ Result<Federation> load_vmnist(const DataOptions& options, uint64_t key) {
     for (const size_t k : which)
       to.push_back(natural_client(
           fmt::format("{}-{}", kVariants[k / kVariantClients], k % kVariantClients + 1), pool,
-          hands[k], 0.0, options.samples, derive(key, Purpose::kPartition, k)));
+          holders[k], 0.0, options.samples, derive(key, Purpose::kPartition, k)));
   };
   add(picked.clients, out.clients);
   add(picked.newcomers, out.newcomers);

@@ -46,7 +46,9 @@ Reply ClientHost::handle(const Task& task) {
   if (client == nullptr)
     return refused(task, fail(Error::kNotFound, "there is no client {} here", task.client));
   try {
-    return answer(task, *client);
+    auto reply = answer(task, *client);
+    // What a failed task has computed so far counts for nothing, on no engine.
+    return reply.status.ok() ? reply : refused(task, std::move(reply.status));
   } catch (const std::exception& error) {
     return refused(
         task, fail(Error::kInternal, "method {}, round {}, {}, client {}: {}", session_.info().name,

@@ -13,33 +13,42 @@
 namespace tessera {
 
 /// Called with a client's model of one view at its last evaluation; from worker threads, one client
-/// each.
+/// each. The model is valid during the call. An error becomes the status of the client's reply.
 using PersonalSink = std::function<Status(ClientId, View, const Personal&)>;
 
 /// Data are borrowed and must outlive the host.
 struct HostedClient {
+  /// As in the session: 0 … everybody() − 1, each once.
   ClientId id = 0;
+  /// What the client is measured on; never null.
   const ClientData* own = nullptr;
   /// What local updates see, where that is not `own`: pooled references, and the dump of a run.
+  /// Null: `own`.
   const ClientData* train = nullptr;
 };
 
 /// One client or many. Tasks of different clients may be handled at the same time, those of one
-/// client one after the other.
+/// client must come one after the other. Keeps no state of a client: that is the store's.
 class ClientHost {
  public:
-  /// Borrows session and store. `sink` may be null.
+  /// Borrows session and store, which must outlive the host. `sink` may be null.
   ClientHost(const Session& session, ClientStore& store, std::vector<HostedClient> clients,
              PersonalSink sink = nullptr);
 
-  /// Never throws: what goes wrong becomes the reply's status, with method, round and client.
+  /// Does what the task asks for; the reply repeats its client, kind, round and attempt. Never
+  /// throws: what goes wrong becomes the reply's status. kNotFound: no such client here. kInternal:
+  /// the method threw; names method, round and client. Errors of the store and the sink come as
+  /// they are. A new state only waits: kSettle decides. An evaluation changes no state of a client;
+  /// a newcomer's is forgotten after it.
   Reply handle(const Task& task);
-  /// A settled state from a checkpoint. kInvalid says why it is none of this client's.
+  /// A settled state from a checkpoint. kInvalid says why it is none of this client's; errors of
+  /// the store as they are.
   Status restore(ClientId client, TensorDict state);
 
  private:
   using AnyStep = Step<TensorDict, TensorDict>;
-  /// A step that an evaluation has computed and the coming round's training will ask for.
+  /// A step that an evaluation has computed and the coming round's training will ask for. Serves
+  /// once, and only the same round with the same download, byte for byte.
   struct KeptStep {
     int64_t round = 0;
     TensorDict down;
@@ -47,14 +56,19 @@ class ClientHost {
     double cpu_seconds = 0;
   };
 
+  /// Null for a client that is not here.
   const HostedClient* find(ClientId id) const;
+  /// Throws what the method throws.
   Reply answer(const Task& task, const HostedClient& client);
   Reply hello(const HostedClient& client) const;
   Reply train(const Task& task, const HostedClient& client);
   Reply evaluate(const Task& task, const HostedClient& client);
   Reply settle(const Task& task);
+  /// The settled state, or a fresh one of a client that never trained.
   TensorDict state_of(const HostedClient& client) const;
+  /// For calls that look at who the client is: round 0, no key.
   Local before_training(const HostedClient& client, const Setup& setup) const;
+  /// Empties the client's place even where the step does not serve `task`.
   std::optional<KeptStep> take_kept(const Task& task);
   void keep(ClientId client, KeptStep step);
   void drop_kept(ClientId client);

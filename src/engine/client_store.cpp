@@ -1,8 +1,8 @@
 #include "engine/client_store.hpp"
 
-#include <charconv>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "io/file.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
@@ -12,13 +12,6 @@ namespace {
 namespace fs = std::filesystem;
 constexpr const char* kSettled = ".safetensors";
 constexpr const char* kWaiting = ".next.safetensors";
-
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 /// The client of "client-<id><suffix>".
 std::optional<ClientId> client_of(std::string_view name, std::string_view suffix) {

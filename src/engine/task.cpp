@@ -3,8 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <array>
-#include <charconv>
+#include <cmath>
 
+#include "base/text.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
@@ -23,6 +24,13 @@ Tensor row_of(const ClientMetrics& m) {
   return at::tensor({static_cast<double>(m.n), static_cast<double>(m.correct), m.loss,
                      m.precision_macro, m.f1_macro, m.f1_remap},
                     at::kDouble);
+}
+
+// Counts, that is: a sum over clients stays exact, and a cast cannot overflow.
+bool are_counts(double samples, double correct) {
+  constexpr double kMost = 1e15;
+  return samples >= 0 && samples <= kMost && std::trunc(samples) == samples && correct >= 0 &&
+         correct <= samples && std::trunc(correct) == correct;
 }
 
 ClientMetrics metrics_of(const double* row) {
@@ -56,11 +64,9 @@ class Fields {
   }
   Result<int64_t> number(const std::string& key) {
     TESSERA_ASSIGN(const auto word, text(key));
-    int64_t value = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || end != word.data() + word.size() || value < 0)
-      return wrong("'{}' is no whole number", key);
-    return value;
+    const auto value = whole_number(word);
+    if (!value) return wrong("'{}' is no whole number", key);
+    return *value;
   }
   Result<TaskKind> kind() {
     TESSERA_ASSIGN(const auto word, text("kind"));
@@ -75,7 +81,6 @@ class Fields {
       return wrong("'{}' is missing or misshapen", name);
     return node.mapped().contiguous();
   }
-  bool has(const std::string& name) const { return tensors.contains(name); }
   Status done() const {
     if (!tensors.empty()) return wrong("'{}' is not expected", tensors.begin()->first);
     if (!meta_.empty()) return wrong("'{}' is not expected", meta_.begin()->first);
@@ -114,6 +119,9 @@ Result<Evaluation> evaluation_of(Fields& fields, ClientId client) {
   TESSERA_ASSIGN(const auto rows, fields.doubles("metrics", kColumns));
   if (rows.size(0) != kAlways && rows.size(0) != kWithGlobal)
     return fields.wrong("'metrics' has {} rows", rows.size(0));
+  for (int64_t row = 0; row < rows.size(0); ++row)
+    if (const double* at = rows.data_ptr<double>() + row * kColumns; !are_counts(at[0], at[1]))
+      return fields.wrong("row {} of 'metrics' counts {} of {} samples", row, at[1], at[0]);
   const auto metrics = [&](int64_t row) {
     return metrics_of(rows.data_ptr<double>() + row * kColumns);
   };
@@ -121,6 +129,19 @@ Result<Evaluation> evaluation_of(Fields& fields, ClientId client) {
   if (rows.size(0) == kWithGlobal) out.global_test = metrics(4), out.global_val = metrics(5);
   out.notes = taken(fields.tensors, "notes/");
   return out;
+}
+
+bool carries_download(TaskKind kind) {
+  return kind == TaskKind::kTrain || kind == TaskKind::kJoin || kind == TaskKind::kEvaluate;
+}
+bool carries_upload(TaskKind kind) { return kind == TaskKind::kTrain || kind == TaskKind::kJoin; }
+
+// Bits of `flags`.
+constexpr int64_t kAccepted = 1, kKeepStep = 2, kLast = 4;
+
+int64_t flags_of_kind(TaskKind kind) {
+  if (kind == TaskKind::kSettle) return kAccepted;
+  return kind == TaskKind::kEvaluate ? kKeepStep | kLast : 0;
 }
 
 }  // namespace
@@ -151,8 +172,8 @@ Reply refused(const Task& task, Status status) {
 
 Bytes encode_task(const Task& task) {
   auto meta = envelope(task.client, task.kind, task.round, task.attempt);
-  meta["flags"] =
-      std::to_string((task.accepted ? 1 : 0) + (task.keep_step ? 2 : 0) + (task.last ? 4 : 0));
+  meta["flags"] = std::to_string((task.accepted ? kAccepted : 0) |
+                                 (task.keep_step ? kKeepStep : 0) | (task.last ? kLast : 0));
   TensorDict all;
   put_all(all, "down/", task.down);
   if (task.global) put_all(all, "global/", pack(*task.global));
@@ -168,10 +189,12 @@ Result<Task> decode_task(std::shared_ptr<const Bytes> bytes) {
   TESSERA_ASSIGN(out.round, fields.number("round"));
   TESSERA_ASSIGN(out.attempt, fields.number("attempt"));
   TESSERA_ASSIGN(const auto flags, fields.number("flags"));
-  if (flags > 7) return fields.wrong("'flags' is {}", flags);
-  out.accepted = flags & 1, out.keep_step = flags & 2, out.last = flags & 4;
-  out.down = taken(fields.tensors, "down/");
-  auto global = taken(fields.tensors, "global/");
+  if (flags & ~flags_of_kind(out.kind))
+    return fields.wrong("'flags' is {} in a task of kind '{}'", flags, name_of(out.kind));
+  out.accepted = flags & kAccepted, out.keep_step = flags & kKeepStep, out.last = flags & kLast;
+  if (carries_download(out.kind)) out.down = taken(fields.tensors, "down/");
+  TensorDict global;
+  if (out.kind == TaskKind::kEvaluate) global = taken(fields.tensors, "global/");
   TESSERA_RETURN_IF_ERROR(fields.done());
   if (global.empty()) return out;
   try {
@@ -205,7 +228,6 @@ Bytes encode_reply(const Reply& reply) {
 Result<Reply> decode_reply(std::shared_ptr<const Bytes> bytes) {
   TESSERA_ASSIGN(auto decoded, decode(std::move(bytes), "reply"));
   const bool failed = decoded.metadata.contains("error");
-  const bool introduced = decoded.metadata.contains("name");
   Fields fields(std::move(decoded), "reply");
   Reply out;
   TESSERA_ASSIGN(out.client, fields.number("client"));
@@ -222,7 +244,7 @@ Result<Reply> decode_reply(std::shared_ptr<const Bytes> bytes) {
     if (at == kErrorNames.end()) return fields.wrong("'error' is '{}', which is none", error);
     out.status = fail(kErrors[static_cast<size_t>(at - kErrorNames.begin())], "{}", text);
   }
-  if (introduced) {
+  if (out.kind == TaskKind::kHello && !failed) {
     Hello hello;
     TESSERA_ASSIGN(hello.name, fields.text("name"));
     TESSERA_ASSIGN(hello.train, fields.number("train"));
@@ -231,10 +253,10 @@ Result<Reply> decode_reply(std::shared_ptr<const Bytes> bytes) {
     TESSERA_ASSIGN(hello.support, fields.number("support"));
     out.hello = std::move(hello);
   }
-  if (fields.has("metrics")) {
+  if (out.kind == TaskKind::kEvaluate && !failed) {
     TESSERA_ASSIGN(out.evaluation, evaluation_of(fields, out.client));
   }
-  out.up = taken(fields.tensors, "up/");
+  if (carries_upload(out.kind)) out.up = taken(fields.tensors, "up/");
   TESSERA_RETURN_IF_ERROR(fields.done());
   return out;
 }

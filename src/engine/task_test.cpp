@@ -31,7 +31,6 @@ Task full_task() {
 Reply full_reply() {
   Reply out;
   out.client = 12, out.kind = TaskKind::kEvaluate, out.round = 7, out.attempt = 3;
-  out.up = {{"w", at::tensor({1.0F, 3.0F})}};
   out.loss = 0.1, out.cpu_seconds = 2.5;
   Evaluation e{.client = 12};
   e.pre_test = {4, 3, 0.1, 0.2, 0.3, 0.4};
@@ -40,7 +39,20 @@ Reply full_reply() {
   e.global_val = ClientMetrics{};
   e.notes = {{"a", at::tensor({9.0})}};
   out.evaluation = e;
+  return out;
+}
+
+Reply introduction() {
+  Reply out;
+  out.client = 12;
   out.hello = {"ward 7/α", 1, 2, 3, 4};
+  return out;
+}
+
+Reply answer_with_upload() {
+  Reply out;
+  out.client = 12, out.kind = TaskKind::kTrain, out.round = 7, out.attempt = 3;
+  out.up = {{"w", at::tensor({1.0F, 3.0F})}};
   return out;
 }
 
@@ -55,11 +67,12 @@ TEST(Task, SurvivesItsBytes) {
   EXPECT_TRUE(back->down.at("w").equal(at::tensor({1.0F, -2.5F})));
   EXPECT_EQ(back->global->w.item<float>(), 0.5F);
   for (const auto kind : {TaskKind::kHello, TaskKind::kTrain, TaskKind::kJoin, TaskKind::kSettle}) {
-    Task task{.client = 1, .kind = kind, .accepted = true};
+    const bool accepted = kind == TaskKind::kSettle;
+    Task task{.client = 1, .kind = kind, .accepted = accepted};
     const auto one = decode_task(shared(encode_task(task)));
     ASSERT_TRUE(one.ok());
     EXPECT_EQ(one->kind, kind);
-    EXPECT_TRUE(one->accepted);
+    EXPECT_EQ(one->accepted, accepted);
     EXPECT_FALSE(one->global.has_value());
   }
 }
@@ -72,8 +85,14 @@ TEST(Reply, SurvivesItsBytesBitForBit) {
   EXPECT_EQ(back->evaluation->pre_test.loss, 0.1);
   EXPECT_TRUE(std::isnan(back->evaluation->post_test.loss));
   EXPECT_EQ(back->evaluation->global_test->loss, 1e-300);
-  EXPECT_EQ(back->hello->name, "ward 7/α");
-  EXPECT_EQ(back->hello->support, 4);
+  EXPECT_FALSE(back->hello);
+  const auto hello = decode_reply(shared(encode_reply(introduction())));
+  ASSERT_TRUE(hello.ok()) << message(hello.status());
+  EXPECT_EQ(hello->hello->name, "ward 7/α");
+  EXPECT_EQ(hello->hello->support, 4);
+  const auto upload = decode_reply(shared(encode_reply(answer_with_upload())));
+  ASSERT_TRUE(upload.ok()) << message(upload.status());
+  EXPECT_TRUE(upload->up.at("w").equal(at::tensor({1.0F, 3.0F})));
   const auto refusal =
       decode_reply(shared(encode_reply(refused(full_task(), fail(Error::kBusy, "no time")))));
   ASSERT_TRUE(refusal.ok());
@@ -98,10 +117,16 @@ TEST(Messages, SayWhatIsWrongWithThem) {
               FailsWith(Error::kInvalid, "'client' is no whole number"));
   EXPECT_THAT(task(with("kind", "stop")), FailsWith(Error::kInvalid, "'kind' is 'stop'"));
   EXPECT_THAT(task(with("flags", "8")), FailsWith(Error::kInvalid, "'flags' is 8"));
+  EXPECT_THAT(task(with("flags", "1")),
+              FailsWith(Error::kInvalid, "'flags' is 1 in a task of kind 'train'"));
+  EXPECT_THAT(task(with("kind", "settle"), {{"down/w", at::zeros({1})}}),
+              FailsWith(Error::kInvalid, "'down/w' is not expected"));
+  EXPECT_THAT(task(good, {{"global/w", at::zeros({1})}, {"global/b", at::zeros({1})}}),
+              FailsWith(Error::kInvalid, "'global/b' is not expected"));
   EXPECT_THAT(task(with("x", "1")), FailsWith(Error::kInvalid, "'x' is not expected"));
   EXPECT_THAT(task(good, {{"up/w", at::zeros({1})}}),
               FailsWith(Error::kInvalid, "'up/w' is not expected"));
-  EXPECT_THAT(task(good, {{"global/w", at::zeros({1})}}),
+  EXPECT_THAT(task(with("kind", "evaluate"), {{"global/w", at::zeros({1})}}),
               FailsWith(Error::kInvalid, "'b' is missing"));
   auto reply = full_reply();
   auto tensors = (*decode(shared(encode_reply(reply)), "reply")).tensors;
@@ -112,12 +137,38 @@ TEST(Messages, SayWhatIsWrongWithThem) {
   tensors["metrics"] = at::zeros({4, 6});
   EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
               FailsWith(Error::kInvalid, "'metrics' is missing or misshapen"));
+  // Counts that are none: a cast of them to a whole number would mean nothing.
+  for (const double count : {-1.0, 0.5, 1e300, std::nan("")}) {
+    tensors["metrics"] = at::zeros({4, 6}, at::kDouble);
+    tensors["metrics"][2][0] = count;
+    EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
+                FailsWith(Error::kInvalid, "row 2 of 'metrics' counts 0 of"));
+  }
+  tensors["metrics"] = at::zeros({4, 6}, at::kDouble);
+  tensors["metrics"][0][1] = 1;
+  EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
+              FailsWith(Error::kInvalid, "row 0 of 'metrics' counts 1 of 0"));
+  tensors.erase("metrics");
+  EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
+              FailsWith(Error::kInvalid, "'metrics' is missing"));
+  // A reply has what its kind has, and nothing of another.
+  auto other = answer_with_upload();
+  other.kind = TaskKind::kSettle;
+  EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
+              FailsWith(Error::kInvalid, "'up/w' is not expected"));
+  other = full_reply(), other.kind = TaskKind::kTrain;
+  EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
+              FailsWith(Error::kInvalid, "'metrics' is not expected"));
+  other = introduction(), other.kind = TaskKind::kTrain;
+  EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
+              FailsWith(Error::kInvalid, "'name' is not expected"));
 }
 
 // Whatever a peer sends is an error or a message that encodes again; never a crash.
 TEST(Messages, MutatedBytesDoNoHarm) {
   int64_t accepted = 0;
-  for (const auto& whole : {encode_task(full_task()), encode_reply(full_reply())}) {
+  for (const auto& whole : {encode_task(full_task()), encode_reply(full_reply()),
+                            encode_reply(introduction()), encode_reply(answer_with_upload())}) {
     for (int64_t i = 0; i < 4000; ++i) {
       Rng rng(derive(5, i));
       auto bytes = whole;

@@ -11,13 +11,17 @@ struct evp_md_ctx_st;
 
 namespace tessera {
 
+/// kMd5 finds damage, not forgery.
 enum class DigestKind { kSha256, kMd5 };
 
-/// A digest taken piece by piece. Movable; not thread-safe.
+/// A digest taken piece by piece: how the bytes are cut makes no difference. Movable, and then only
+/// to be destroyed; not thread-safe. Throws std::runtime_error if OpenSSL refuses, as it may for
+/// MD5.
 class Digest {
  public:
   explicit Digest(DigestKind kind = DigestKind::kSha256);
 
+  /// Copies nothing, keeps nothing.
   Digest& add(ByteSpan bytes);
   Digest& add(std::string_view text) { return add(bytes_of(text)); }
   /// Of everything added so far (64 characters for SHA-256, 32 for MD5); more may be added after.
@@ -32,8 +36,10 @@ class Digest {
 
 using Sha256 = Digest;
 
+/// 64 characters.
 std::string sha256_hex(ByteSpan bytes);
-/// Streams the file; any size.
+/// Streams the file; any size. kNotFound, kIo, or kInvalid for a directory; the message names the
+/// path.
 Result<std::string> file_digest(const std::string& path, DigestKind kind = DigestKind::kSha256);
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ struct sqlite3_stmt;
 namespace tessera {
 
 /// A prepared statement. Bind, then step until it says there is no row, then reset to use it again.
-/// Must not outlive its Database.
+/// Must not outlive its Database, but may be moved.
 class Statement {
  public:
   /// Parameters are numbered from 1. Text is copied. NaN becomes NULL.
@@ -38,8 +38,10 @@ class Statement {
   }
   /// A BLOB, copied.
   Statement& bind(int parameter, ByteSpan value);
+  /// NULL.
   Statement& bind(int parameter, std::nullopt_t);
   template <class T>
+  /// Empty: NULL.
   Statement& bind(int parameter, const std::optional<T>& value) {
     return value ? bind(parameter, *value) : bind(parameter, std::nullopt);
   }
@@ -51,21 +53,25 @@ class Statement {
     return *this;
   }
 
-  /// True if there is a row to read, false at the end.
+  /// True if there is a row to read, false at the end. After an error the statement is reset, its
+  /// values are still bound.
   Result<bool> step();
-  /// Steps to the end, then resets: for INSERT, UPDATE, DELETE.
+  /// Steps to the end, then resets: for INSERT, UPDATE, DELETE. Rows are passed over.
   Status run();
   /// Ready for new values; old ones are cleared.
   void reset();
 
-  /// Columns of the current row are numbered from 0; NULL reads as 0, NaN, "" or empty.
+  /// Columns of the current row are numbered from 0; NULL reads as 0, NaN, "" or empty. A value of
+  /// another type is converted as SQLite does; ask only after step() was true.
   int columns() const;
   bool is_null(int column) const;
   int64_t integer(int column) const;
   double real(int column) const;
+  /// Copied; may hold any bytes, zero included.
   std::string text(int column) const;
   /// The bytes of a BLOB; valid until the next step() or reset().
   ByteSpan blob(int column) const;
+  /// Empty: NULL.
   std::optional<int64_t> maybe_integer(int column) const;
   std::optional<double> maybe_real(int column) const;
   std::optional<std::string> maybe_text(int column) const;
@@ -83,6 +89,8 @@ class Statement {
   int bind_error_ = 0;
 };
 
+/// A connection to one file. Movable while no Transaction is open on it. Closed at the end of its
+/// life; what was not committed is lost.
 class Database {
  public:
   enum class Mode { kReadOnly, kReadWrite };
@@ -98,9 +106,12 @@ class Database {
   /// a file of this size can need.
   static Result<Database> open(const std::string& path, Mode mode);
 
+  /// A single statement; kInternal if it is wrong or empty. What follows its first `;` is ignored.
   Result<Statement> prepare(std::string_view sql);
-  /// One or more statements without parameters or rows.
+  /// One or more statements without parameters; rows are passed over. Those before a wrong one have
+  /// been done.
   Status execute(const std::string& sql);
+  /// Of this connection's latest INSERT; 0 before any.
   int64_t last_insert_id() const;
   /// Rows that the latest INSERT, UPDATE or DELETE touched.
   int64_t changes() const;
@@ -129,15 +140,16 @@ class Database {
 };
 
 /// BEGIN IMMEDIATE … COMMIT; rolled back when it goes out of scope uncommitted. The Database must
-/// stay where it is (not be moved) in the meantime.
+/// stay where it is (not be moved) in the meantime. One at a time: they do not nest.
 class Transaction {
  public:
+  /// Takes the write lock; kBusy if another program holds it for longer than five seconds.
   static Result<Transaction> begin(Database& database);
   Transaction(Transaction&& other) noexcept;
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
-  /// On an error everything is rolled back.
+  /// On an error everything is rolled back. kInternal the second time.
   Status commit();
 
  private:

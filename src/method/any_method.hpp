@@ -17,49 +17,74 @@ namespace tessera {
 class ServerState {
  public:
   virtual ~ServerState() = default;
-  /// kChanged: of what there is one of per client, only what changed since saved().
+  /// Names as in the author's fields(); handles, not copies. kChanged: of what there is one of per
+  /// client, only what changed since saved(); everything else in full.
   virtual TensorDict tensors(Entries entries = Entries::kAll) const = 0;
+  /// The state has been written down as it is: kChanged starts anew.
   virtual void saved() = 0;
 };
 using ServerStatePtr = std::unique_ptr<ServerState>;
 
 /// Thread-safe: const calls on different clients may run at the same time. Throws what the method
-/// throws, and std::invalid_argument for tensors that are not what they should be.
+/// throws, and std::invalid_argument for tensors that are not what they should be. A ServerState
+/// must come from this object, or from another one of the same method and options.
 class AnyMethod {
  public:
   virtual ~AnyMethod() = default;
   virtual bool additive() const = 0;  // uploads are Weighted: they may be summed unseen
+  /// The state before round 1. May train on the setup's public data.
   virtual ServerStatePtr init_server(const Setup&) const = 0;
-  /// A state from its tensors(); compared with a fresh one, then checked by the method.
+  /// A state from its tensors(kAll); compared with a fresh one, then checked by the method.
   virtual ServerStatePtr restore_server(const TensorDict&, const Setup&) const = 0;
+  /// The state of a client that never trained: a function of the client's id, its data and the
+  /// setup.
   virtual TensorDict init_client(const Local&) const = 0;
-  /// The same for a client's state.
+  /// The same for a client's state: throws unless it is one that this client could have.
   virtual void check_client(const TensorDict& client, const Local&) const = 0;
+  /// Sends every asked client its download, once, in the order of the asks. Throws
+  /// std::logic_error if the method leaves one out.
   virtual void broadcast(const ServerState&, std::span<const Ask<TensorDict>>, const Setup&,
                          const Send<TensorDict, TensorDict>&) const = 0;
+  /// Changes nothing: the step's `next` is the caller's to keep or to drop.
   virtual Step<TensorDict, TensorDict> local_update(const TensorDict& client,
                                                     const TensorDict& down, const Local&) const = 0;
-  /// An upload as it must look in this round. Compare with require_upload.
+  /// An upload as it must look in this round: names, types and shapes; its numbers mean nothing.
+  /// Compare with require_upload.
   virtual TensorDict expected(const ServerState&, Why, const Setup&) const = 0;
-  /// Throws unless `up` looks like `expected`.
+  /// Throws std::invalid_argument, naming the field, unless `up` looks like `expected`. Numbers are
+  /// not looked at, except that a weight is finite and at least 0.
   virtual void require_upload(const TensorDict& expected, const TensorDict& up) const = 0;
-  /// Uploads by client; none: the state stands. Of an additive method at most one, their mean.
+  /// Takes the state and gives back the next one; after an exception the state is lost. Uploads by
+  /// client, ascending, each as `expected`; none: the state stands. Of an additive method at most
+  /// one, their mean.
   virtual ServerStatePtr aggregate(ServerStatePtr, std::vector<Received<TensorDict>>,
                                    const Setup&) const = 0;
-  /// Empty: the views are the models before and after local_update.
+  /// Empty, always or never: the views are the models before and after local_update.
   virtual std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
                                               const Local&, View) const = 0;
+  /// Empty: no single model stands for the federation.
   virtual std::optional<Weights> global(const ServerState&, const Setup&) const = 0;
+  /// Empty: nothing to look at. What clients told is not to be trusted: notes of any form must do.
   virtual std::vector<Exhibit> exhibits(const ServerState&, const Evaluated&,
                                         const Setup&) const = 0;
   /// Newcomers (concept Joins); without it there are 0 exchanges.
   virtual int64_t exchanges() const = 0;
+  /// What the server knows of a newcomer after one more upload. `guest` is what it knew before;
+  /// null at the first exchange. std::logic_error without exchanges.
   virtual TensorDict learn(const ServerState&, const TensorDict* guest, const TensorDict& up,
                            const Setup&) const = 0;
+  /// kInvalid in one sentence: why the method cannot work with this run, or with these data.
   virtual Status check(const Setup&) const = 0;
   virtual Status check(const ClientData&) const = 0;
 };
 
+/// Throws std::invalid_argument if a state has something of a client that this run has not, or an
+/// entry without a client's number. Newcomers leave nothing, so their ids are refused too.
+void require_known_clients(const TensorDict& server, const Setup& setup);
+
+/// What makes an AnyMethod of an author's method: dictionaries are unpacked on the way in and
+/// packed on the way out, optional functions that M lacks get their defaults. As thread-safe as M's
+/// const functions are. Holds its own copy of the method.
 template <Method M>
 class Erased final : public AnyMethod {
  public:
@@ -75,8 +100,10 @@ class Erased final : public AnyMethod {
   ServerStatePtr init_server(const Setup& setup) const override {
     return std::make_unique<State>(method_.init_server(setup));
   }
+  // First whether names and clients are possible, then shapes, then what only the method knows.
   ServerStatePtr restore_server(const TensorDict& tensors, const Setup& setup) const override {
     auto server = unpack<Server>(tensors);
+    require_known_clients(tensors, setup);
     // Without public data: they may be trained on, which a comparison of shapes does not need.
     Setup bare = setup;
     bare.commons = nullptr;
@@ -92,6 +119,8 @@ class Erased final : public AnyMethod {
     require_state_form(method_.init_client(local), client);
     if constexpr (ChecksClient<M>) require(method_.check(client, local.setup));
   }
+  // The author's send must be called as the caller expects it: a download that is left out would
+  // leave a client waiting.
   void broadcast(const ServerState& server, std::span<const Ask<TensorDict>> asks,
                  const Setup& setup, const Send<TensorDict, TensorDict>& send) const override {
     std::vector<Guest> guests;
@@ -122,6 +151,7 @@ class Erased final : public AnyMethod {
   void require_upload(const TensorDict& form, const TensorDict& up) const override {
     require_form(unpack<Up>(form), unpack<Up>(up));
   }
+  // In place: a state with a model per client is not copied.
   ServerStatePtr aggregate(ServerStatePtr server, std::vector<Received<TensorDict>> uploads,
                            const Setup& setup) const override {
     if (uploads.empty()) return server;
@@ -132,6 +162,7 @@ class Erased final : public AnyMethod {
     state.value = method_.aggregate(std::move(state.value), typed, setup);
     return server;
   }
+  // From here on: what a method may leave out.
   std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
                                       const Local& local, View view) const override {
     if constexpr (Personalizes<M>)
@@ -182,15 +213,18 @@ class Erased final : public AnyMethod {
   }
 
  private:
+  // The author's value as it is; tensors only when somebody asks.
   struct State final : ServerState {
     explicit State(Server server) : value(std::move(server)) {}
     TensorDict tensors(Entries entries) const override { return pack(value, entries); }
     void saved() override { mark_saved(value); }
     Server value;
   };
+  // Unchecked: see AnyMethod on where a state must come from.
   static const Server& of(const ServerState& state) {
     return static_cast<const State&>(state).value;
   }
+  // A sentence of the method as the exception that callers of AnyMethod expect.
   static void require(const Status& status) {
     if (!status.ok()) throw std::invalid_argument(message(status));
   }
@@ -198,31 +232,36 @@ class Erased final : public AnyMethod {
   M method_;
 };
 
-/// The one bridge from an author's types to named tensors.
+/// The one bridge from an author's types to named tensors. Moves the method in.
 template <Method M>
 std::unique_ptr<AnyMethod> erase(M method) {
   return std::make_unique<Erased<M>>(std::move(method));
 }
 
-/// A method being configured: its options can be set until it is built.
+/// A method being configured: its options can be set until it is built. Not thread-safe.
 class MethodDraft {
  public:
   virtual ~MethodDraft() = default;
+  /// They point into the draft, which must outlive them. Without [train], which all methods share.
   virtual std::vector<BoundOption> options() = 0;
+  /// From a copy: the draft may be changed and built again. `train` must be resolved. Whether the
+  /// values fit together is seen by check(), not here.
   virtual std::unique_ptr<AnyMethod> build(const TrainOptions& train) const = 0;
 };
 
-/// A line of the method table.
+/// A line of the method table: plain text and a factory, cheap to copy.
 struct MethodInfo {
   std::string name;
   std::string line;            // what it does, for `tessera methods`
   std::string paper;           // who proposed it
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
+  /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };
 
-/// How a method file presents itself. M has `TrainOptions train` and lists its own options.
+/// How a method file presents itself: `info` with its draft filled in. M is default-constructible,
+/// has `TrainOptions train` and lists its own options.
 template <Method M>
 MethodInfo describe(MethodInfo info) {
   struct Draft final : MethodDraft {
@@ -238,9 +277,9 @@ MethodInfo describe(MethodInfo info) {
   return info;
 }
 
-/// All methods, in the order they are shown.
+/// All methods, in the order they are shown. Names are unique. Lives as long as the program.
 const std::vector<MethodInfo>& methods();
-/// By name; an unknown one suggests the nearest.
+/// By its exact name; kNotFound for an unknown one, which suggests the nearest.
 Result<MethodInfo> find_method(const std::string& name);
 
 }  // namespace tessera

@@ -13,15 +13,20 @@
 
 namespace tessera {
 
+/// A plain value; all functions are const and thread-safe. What each has to keep to is in
+/// method.hpp.
 struct FedAvg {
+  /// The global model.
   struct Server {
     Weights g;
     static void fields(auto& m, auto&& f) { f("g", m.g); }
   };
+  /// A client remembers nothing, gets the global model and returns its own, weighted.
   using Client = Nothing;
   using Down = Weights;
   using Up = Weighted;
 
+  /// Set by MethodDraft::build; FedAvg has no options of its own.
   TrainOptions train;
   static void options(auto&, auto&&) {}
 
@@ -31,13 +36,16 @@ struct FedAvg {
                  const Send<Down>& send) const {
     for (const auto& ask : asks) send(ask, server.g);
   }
+  /// Views: the global model, and the same after local training.
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const;
   Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
+  /// Gets a single upload, the mean: Up is a Weighted.
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   Weights global(const Server& server, const Setup&) const { return server.g; }
 };
 
-/// The trained weights as an upload that counts by the client's number of training samples.
+/// The trained weights as an upload that counts by the client's number of training samples. Shares
+/// the tensors.
 Weighted upload_of(const Trained& trained, const Local& local);
 
 }  // namespace tessera

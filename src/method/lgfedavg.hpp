@@ -12,6 +12,9 @@
 
 namespace tessera {
 
+/// d_P numbers are the shared top (the last per_layers layers with parameters), d_B the private
+/// representation below with d_b running statistics. A plain value; const functions are
+/// thread-safe.
 struct LgFedAvg {
   struct Server {
     Tensor top;               // g_P: [d_P]
@@ -22,10 +25,12 @@ struct LgFedAvg {
       f("top", m.top), f("base", m.base), f("own", m.own), f("bank", m.bank);
     }
   };
+  /// The representation after the client's last accepted round.
   struct Client {
     Weights base;  // w_B,i
     static void fields(auto& m, auto&& f) { f("base", m.base); }
   };
+  /// Without base and bank: the client goes on with its own representation.
   struct Down {
     Tensor top;
     bool warm = false;            // FedAvg: the base is uploaded, too
@@ -35,6 +40,7 @@ struct LgFedAvg {
       f("top", m.top), f("warm", m.warm), f("base", m.base), f("bank", m.bank);
     }
   };
+  /// Everything counts by the client's number of training samples.
   struct Up {
     Tensor top;
     Weight weight;
@@ -45,6 +51,7 @@ struct LgFedAvg {
   };
 
   TrainOptions train;
+  /// `warmup` is rounded to whole rounds.
   int64_t per_layers = 1;
   double warmup = 0.1;
   bool base_bank = false;
@@ -56,18 +63,27 @@ struct LgFedAvg {
       m.base_bank);
   }
 
+  /// kInvalid if no layer would be private, or if newcomers are to join without a bank to ask.
   Status check(const Setup& setup) const;
+  /// Top and representations start from the common initial model.
   Server init_server(const Setup& setup) const;
   Client init_client(const Local& local) const;
+  /// Newcomers get the bank; before there is one, the common representation.
   void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
                  const Send<Down>& send) const;
+  /// Top and representation are trained together. Gives no views: personalize() does.
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
   Up expected(const Server& server, Why why, const Setup& setup) const;
+  /// In the warm-up both parts are averaged; afterwards the top, and the bank keeps the
+  /// representations.
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
+  /// A newcomer with a bank is the ensemble over it, the same in both views and without weights of
+  /// its own.
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const;
 
  private:
   Split split(const Model& model) const { return {model.layout(), per_layers}; }
+  /// In whole rounds, 0 … rounds.
   int64_t warm_rounds(const Setup& setup) const;
   bool warm(const Setup& setup) const { return setup.round <= warm_rounds(setup); }
 };

@@ -9,25 +9,33 @@
 
 namespace tessera {
 
-/// A sample is {steps, inputs} with any number of steps from 1 on.
+/// A sample is {steps, inputs} with any number of steps from 1 on. All four are at least 1.
 struct GruSpec {
   int64_t inputs, hidden, layers, classes;
 };
 
 /// Gates, names and both biases as in PyTorch (reset, update, new; layer i is a one-layer GRU
-/// module "gru<i>"), from plain operations, so that it can be differentiated twice.
+/// module "gru<i>"), from plain operations, so that it can be differentiated twice. The last
+/// layer's last state is what "head" reads. Neither dropout nor running statistics: training and
+/// evaluation are the same function, and `buffers` is [0]. Immutable and thread-safe.
 class Gru final : public Model {
  public:
+  /// kHe0: Xavier for inputs and orthogonal for states, gate by gate, no biases; kTorch: uniform.
   Gru(GruSpec spec, Init init);
 
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;
+  /// x [n, steps, inputs], any floating type; logits [n, classes], features [n, hidden]. Throws
+  /// std::invalid_argument for another shape.
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+  /// For contiguous float32 weights and gradient and at least one sample; else false. Throws as
+  /// forward.
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
 
  private:
+  /// Throws std::invalid_argument.
   void check(const Tensor& x) const;
 
   GruSpec spec_;

@@ -10,19 +10,22 @@
 
 namespace tessera {
 
-/// Images {channels, height, width} whose sides the patch divides.
+/// Images {channels, height, width} whose sides the patch divides. All counts are at least 1;
+/// whoever makes one checks that.
 struct VitSpec {
   int64_t channels, height, width, patch;
   int64_t dim, depth, heads, head_dim, mlp;  // mlp: hidden units of a block's two-layer network
   int64_t classes;
   double dropout = 0.0;  // in training: after the embedding, to_out, GELU and fc2
 
+  /// Tokens are the patches and the class token; a patch has patch_size() numbers.
   int64_t patches() const { return (height / patch) * (width / patch); }
   int64_t tokens() const { return patches() + 1; }
   int64_t patch_size() const { return channels * patch * patch; }
   int64_t inner() const { return heads * head_dim; }  // width of the queries of all heads
 };
 
+/// Kernels by hand for some shapes; not part of the contract.
 class FastVit;
 
 /// Class token and learned positions, then `depth` pre-norm blocks
@@ -32,6 +35,8 @@ class FastVit;
 /// `to_qkv` [3·heads·head_dim, dim] has no bias; its rows are W_Q, W_K, W_V, each head by head.
 class Vit final : public Model {
  public:
+  /// kHe0: truncated normals of deviation 0.02, no biases; kTorch: torch's uniform. Norms start as
+  /// the identity in both.
   Vit(VitSpec spec, Init init);
   ~Vit() override;
 
@@ -39,9 +44,13 @@ class Vit final : public Model {
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;
+  /// x [n, channels, height, width]; logits [n, classes], features [n, dim]: the class token after
+  /// the last norm. Dropout only with pass.train, drawn from pass.key.
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
+  /// False with dropout, for other types than float32, and for shapes without fast kernels.
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  /// Within rounding what forward gives.
   Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:

@@ -99,15 +99,15 @@ Pca principal_components(const std::vector<Vector>& points, size_t components) {
   const auto eigen =
       symmetric_eigen(few_points ? gram_of(centred) : covariance_of(centred, dimensions));
   for (size_t k = 0; k < components; ++k) {
-    const bool there = k < eigen.values.size() && eigen.values[k] > 1e-12 * variance;
+    const bool real = k < eigen.values.size() && eigen.values[k] > 1e-12 * variance;
     Vector axis(dimensions, 0);
-    if (there && !few_points) axis = eigen.vectors[k];
-    if (there && few_points)
+    if (real && !few_points) axis = eigen.vectors[k];
+    if (real && few_points)
       for (size_t n = 0; n < centred.size(); ++n)
         for (size_t i = 0; i < dimensions; ++i) axis[i] += eigen.vectors[k][n] * centred[n][i];
     normalize(axis);
     out.axes.push_back(std::move(axis));
-    out.share.push_back(there ? eigen.values[k] / variance : 0);
+    out.share.push_back(real ? eigen.values[k] / variance : 0);
   }
   return out;
 }

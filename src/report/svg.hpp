@@ -14,12 +14,14 @@
 
 namespace tessera::svg {
 
+/// In the units of the axes. Not finite in x or y: left out, and the line goes on with the next.
 struct Point {
   double x, y;
   double low = std::numeric_limits<double>::quiet_NaN();  // band; both ends or none
   double high = std::numeric_limits<double>::quiet_NaN();
 };
 
+/// A curve or a cloud of points with one colour and one name.
 struct Series {
   std::string name;
   int colour = 0;
@@ -46,6 +48,7 @@ struct LineChart {
   bool direct_labels = true;  // names at the ends of the lines; false or too many: a legend on top
   double width = 1040, height = 380;
 };
+/// All charts: pure functions, thread-safe, and the result is one whole <svg> element for a page.
 std::string line_chart(const LineChart& chart);
 
 /// A value before and after, for each of many: rows with names up to 32, beyond that thin columns
@@ -54,6 +57,7 @@ struct Pair {
   std::string name;
   double before, after;  // either may be absent
 };
+/// Pairs without either end are left out. A link has the colour of `before` where the value fell.
 struct DumbbellChart {
   std::string label;
   Axis value;
@@ -76,6 +80,7 @@ struct StripRow {
   double centre = std::numeric_limits<double>::quiet_NaN();
   double spread = std::numeric_limits<double>::quiet_NaN();  // drawn as centre ± spread
 };
+/// Rows from top to bottom. Centre and spread are given, not computed: NaN draws none.
 struct StripChart {
   std::string label;
   Axis value;
@@ -84,7 +89,8 @@ struct StripChart {
 };
 std::string strip_chart(const StripChart& chart);
 
-/// A bar for each column, made of parts.
+/// A bar for each column, made of parts. Parts are stacked in their order; a value that is missing,
+/// not finite or not above 0 adds nothing.
 struct StackedBars {
   std::string label;
   Axis value;
@@ -106,6 +112,7 @@ struct Dot {
   std::string name, tooltip;
   int colour = 0;  // beyond the palette: a ring in place of a disc
 };
+/// A line of the legend.
 struct DotGroup {
   std::string name;
   int colour = 0;
@@ -114,6 +121,7 @@ struct DotGroup {
 /// Rows × columns; values[row][column], short rows are filled with "absent".
 struct Matrix {
   std::string label;
+  /// The first row is on top. `left` is the margin for row names; 0: as they need.
   std::string row_title, column_title;
   std::vector<std::string> rows, columns;
   std::vector<std::vector<double>> values;
@@ -122,7 +130,7 @@ struct Matrix {
   bool square = false;  // cells as high as wide, and row names as short as column names
   size_t tooltips = std::numeric_limits<size_t>::max();  // more cells are one picture without any
 };
-/// Discs whose area is the value (>= 0).
+/// Discs whose area is the value (>= 0); the largest fills its cell.
 std::string bubble_matrix(const Matrix& matrix);
 /// The same as a file of its own: a heading, a legend of sizes and, where given, of colours.
 struct BubbleDocument {
@@ -132,6 +140,7 @@ struct BubbleDocument {
   std::vector<DotGroup> groups;  // what the colours mean
   std::function<std::string(size_t row, size_t column)> tooltip;
 };
+/// `tooltip` must not be empty. Has its own colours and size, so that it opens in any viewer.
 std::string bubble_document(const BubbleDocument& chart);
 /// Cells from `low` (the page's colour) to `high` (full colour), NaN = from the data, with a scale.
 struct HeatRange {
@@ -139,9 +148,10 @@ struct HeatRange {
   double high = std::numeric_limits<double>::quiet_NaN();
   double power = 1;  // strength = share of the range to this power; 0.5 brings out small counts
 };
+/// Cells without a value stay empty.
 std::string heat_map(const Matrix& matrix, HeatRange range = {});
 
-/// Points in the plane with the same scale on both axes; few enough get their names.
+/// Points in the plane with the same scale on both axes; few enough (40) get their names.
 struct Scatter {
   std::string label;
   Axis x, y;
@@ -162,6 +172,7 @@ std::string scatter(const Scatter& chart);
 struct Graph {
   std::string label;
   std::vector<Dot> nodes;
+  /// Indices must be those of nodes; direction is not drawn.
   struct Edge {
     size_t from, to;  // nodes
     double strength;  // 0 … 1: width and opacity
@@ -172,7 +183,8 @@ struct Graph {
 };
 std::string circle_graph(const Graph& graph);
 
-/// Grey pictures in rows and columns.
+/// Grey pictures in rows and columns: pixels[row · columns + column], each of height · width
+/// values.
 struct PictureGrid {
   std::string label;
   std::vector<std::string> rows, columns;
@@ -182,7 +194,8 @@ struct PictureGrid {
 };
 std::string picture_grid(const PictureGrid& grid);
 
-/// The left margin that the row names of a matrix need, to line up charts one above the other.
+/// The left margin in pixels that the row names of a matrix need, to line up charts one above the
+/// other.
 double name_margin(const std::vector<std::string>& names);
 
 }  // namespace tessera::svg

@@ -9,9 +9,11 @@
 
 namespace tessera::svg {
 
+/// Which end of a text stands at its x.
 enum class Anchor { kStart, kMiddle, kEnd };
 
-/// A pixel coordinate with at most one decimal; never "nan", "inf" or "-0".
+/// A pixel coordinate with at most one decimal; never "nan", "inf" or "-0": what is not finite is
+/// "0".
 std::string px(double value);
 /// "var(--s3)"; colours beyond the palette start again.
 std::string colour(int index);
@@ -20,17 +22,21 @@ bool second_turn(int index);
 /// Width of a text at 12 px, estimated from above.
 double text_width(std::string_view text);
 
+/// Pixels; y grows downwards.
 struct Box {
   double left, top, right, bottom;
 };
 
-/// Collects elements; coordinates are made finite, texts and tooltips escaped.
+/// Collects elements in drawing order; coordinates are made finite, texts and tooltips escaped.
+/// `css` (classes of style.hpp) and `style` are written as they are: only for constants and colours
+/// of ours. An empty tooltip is none. Not thread-safe.
 class Canvas {
  public:
   Canvas(double width, double height) : width_(width), height_(height) {}
 
   void line(double x1, double y1, double x2, double y2, std::string_view css,
             const std::string& style = "");
+  /// (x, y) is the foot of the text. Empty content draws nothing.
   void text(double x, double y, Anchor anchor, std::string_view content, std::string_view css = "",
             const std::string& style = "");
   /// Ends at (x, y), rising from the lower left.
@@ -44,12 +50,14 @@ class Canvas {
               std::string_view tooltip = "");
   void rect(const Box& box, std::string_view css, const std::string& style,
             std::string_view tooltip = "");
+  /// `d` in SVG's path language, made of px() coordinates.
   void path(const std::string& d, std::string_view css, const std::string& style);
 
   double width() const { return width_; }
   double height() const { return height_; }
+  /// For charts whose height is known only after drawing.
   void set_height(double height) { height_ = height; }
-  /// The whole <svg>, with `label` for screen readers.
+  /// The whole <svg> for a page, with `label` for screen readers. May be called again.
   std::string finish(std::string_view label) const;
   /// The same as a file of its own: with a heading above and the colours of the page.
   std::string document(std::string_view heading) const;
@@ -59,24 +67,27 @@ class Canvas {
   std::string out_;
 };
 
+/// A sample of how something is drawn, and its name (shortened to 40 columns).
 struct LegendItem {
   enum class Kind { kLine, kDashed, kDot, kRing, kBar };
   std::string name;
   int colour = 0;
   Kind kind = Kind::kLine;
 };
-/// Draws from (left, top) rightwards, wrapping at `right`; returns the height used.
+/// Draws from (left, top) rightwards, wrapping at `right`; returns the height used, 0 without
+/// items.
 double draw_legend(Canvas& canvas, const std::vector<LegendItem>& items, double left, double top,
                    double right);
 
-/// Grid, ticks and title of an axis around a box. The title of y stands above the box.
+/// Grid, ticks and title of an axis around a box. The title of y stands above the box; that of x
+/// and the ticks need some 40 pixels below it. Tick texts that would touch are left out.
 void draw_x_axis(Canvas& canvas, const AxisMap& map, const Box& box);
 void draw_y_axis(Canvas& canvas, const AxisMap& map, const Box& box);
 /// The left margin that an axis' tick texts need.
 double tick_margin(const AxisMap& map);
 
 /// Moves positions apart to at least `gap`, each as little as possible (least squares), keeping
-/// their order and staying in [low, high] as far as they fit.
+/// their order and staying in [low, high] as far as they fit. Results stand where the inputs stood.
 std::vector<double> spread(std::vector<double> positions, double gap, double low, double high);
 
 /// Names under columns: shortened, thinned out and slanted as the room demands.
@@ -86,6 +97,7 @@ struct ColumnNames {
   size_t every = 1;  // only each every-th is drawn
   double height = 0;
 };
+/// `step`: pixels from one column to the next, above 0. `height` is what the names will need below.
 ColumnNames plan_columns(const std::vector<std::string>& names, double step);
 /// Column i has its centre at left + (i + 0.5) · step.
 void draw_columns(Canvas& canvas, const ColumnNames& names, double left, double step, double top);

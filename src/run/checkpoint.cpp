@@ -1,8 +1,8 @@
 #include "run/checkpoint.hpp"
 
-#include <charconv>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "io/file.hpp"
 #include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
@@ -13,13 +13,6 @@ namespace {
 constexpr const char* kFormat = "2";
 // SQLite's own limit for a value is 10^9 bytes.
 constexpr size_t kPiece = size_t{256} << 20;
-
-std::optional<int64_t> whole_number(std::string_view text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
-  return value;
-}
 
 Status damaged(const std::string& path, const std::string& what) {
   return fail(Error::kInvalid, "{}: not a usable checkpoint ({}); start anew with --force", path,

@@ -22,6 +22,18 @@ std::string not_finite(const TensorDict& up) {
   return "";
 }
 
+/// Empty for an upload that the method may see, else why it may not.
+std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected) {
+  if (!reply.status.ok()) return message(reply.status);
+  try {
+    method.require_upload(expected, reply.up);
+  } catch (const std::exception& error) {
+    return first_line(error.what());
+  }
+  const auto bad = not_finite(reply.up);
+  return bad.empty() ? "" : fmt::format("'{}' is not finite", bad);
+}
+
 // Empty if every number that was measured is finite, else which view is not.
 std::string diverged_view(const Evaluation& e) {
   const auto bad = [](const ClientMetrics& m) { return m.n > 0 && !std::isfinite(m.loss); };
@@ -84,7 +96,7 @@ class Driver::Intake {
     // What was sent was sent, also when it is rejected below.
     bytes_up += up;
     if (!pooled) wire_down += reply.wire_down, wire_up += reply.wire_up;
-    if (const auto reason = problem_with(reply); !reason.empty()) {
+    if (const auto reason = problem_with(reply, method_, expected_); !reason.empty()) {
       problems.push_back({Problem::Kind::kUpload, reply.client, reason});
       sum_.skip(reply.client);
       return;
@@ -129,17 +141,6 @@ class Driver::Intake {
   double slowest = 0;  // seconds of the simulated clock
 
  private:
-  std::string problem_with(const Reply& reply) const {
-    if (!reply.status.ok()) return message(reply.status);
-    try {
-      method_.require_upload(expected_, reply.up);
-    } catch (const std::exception& error) {
-      return first_line(error.what());
-    }
-    const auto bad = not_finite(reply.up);
-    return bad.empty() ? "" : fmt::format("'{}' is not finite", bad);
-  }
-
   const Driver& driver_;
   const AnyMethod& method_;
   TensorDict expected_;
@@ -330,14 +331,7 @@ Status Driver::exchange(const Setup& setup, int64_t number,
       [&](Reply reply) {
         if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
         report.onboard_up += payload_bytes(reply.up);
-        std::string reason = reply.status.ok() ? "" : message(reply.status);
-        try {
-          if (reason.empty()) method.require_upload(expected, reply.up);
-        } catch (const std::exception& error) {
-          reason = first_line(error.what());
-        }
-        if (const auto bad = not_finite(reply.up); reason.empty() && !bad.empty())
-          reason = fmt::format("'{}' is not finite", bad);
+        const auto reason = problem_with(reply, method, expected);
         if (reason.empty())
           uploads.emplace(reply.client, std::move(reply.up));
         else

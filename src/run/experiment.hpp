@@ -16,9 +16,11 @@
 
 namespace tessera {
 
-/// Top level of the file.
+/// Top level of the file. Help texts below are the documentation of each key, for all sections.
 struct RunOptions {
+  /// Must do as a directory's name: 1 to 100 characters, no '/', not beginning with '.' or '-'.
   std::string name = "experiment";
+  /// Two runs of one seed, experiment and data give the same numbers, whatever threads and engine.
   int64_t seed = 1;
   int64_t rounds = 50;
   static void options(auto& o, auto&& f) {
@@ -28,9 +30,11 @@ struct RunOptions {
   }
 };
 
-/// Section [model].
+/// Section [model]. `name` is one of models(); that it fits the set's samples is checked on loading
+/// where the shape is known without files, else when the session is made.
 struct ModelOptions {
   std::string name = "lenet";
+  /// How weights are drawn before round 1; from the seed, alike at both ends.
   std::string init = "he0";
   static void options(auto& o, auto&& f) {
     f(any("name", "network (see `tessera models`)"), o.name);
@@ -39,17 +43,21 @@ struct ModelOptions {
   }
 };
 
-/// Section [federation].
+/// Section [federation]. The simulated clock's keys change times in reports, never a metric.
 struct FederationOptions {
+  /// Shares and chances are in 0 … 1; loading refuses participation above 1 and a drop_rate of 1.
   double participation = 1.0;
   double drop_rate = 0.0;
+  /// Rounds, clients and uploads. min_replies is at most the clients that a round asks.
   int64_t eval_every = 5;
   int64_t eval_clients = 0;
   int64_t min_replies = 1;
+  /// Mbit/s (10^6 bits), and seconds.
   double bandwidth = 20.0;
   double latency = 0.05;
   double stragglers = 0.0;
   double slowdown = 5.0;
+  /// What a stopped run may lose at most; changes no number.
   int64_t checkpoint_every = 1;
   static void options(auto& o, auto&& f) {
     f(above("participation", 0, "share of the clients that take part in a round (rounded up)"),
@@ -76,6 +84,7 @@ struct FederationOptions {
 /// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
 /// of what makes two experiments the same: toml() leaves it out.
 struct DebugOptions {
+  /// Empty: nothing is written.
   std::string dump;
   static void options(auto& o, auto&& f) {
     f(any("dump", "directory for data, batches and states, for another program to repeat the run"),
@@ -83,31 +92,38 @@ struct DebugOptions {
   }
 };
 
-/// Immutable once loaded.
+/// Immutable once loaded. Copies share the draft, which nobody may change any more.
 struct Experiment {
   RunOptions run;
+  /// `clients` is the number that takes part; 0 only where the set's files alone can tell.
   DataOptions data;
   ModelOptions model;
   TrainOptions train;
   FederationOptions federation;
   DebugOptions debug;
+  /// Chosen by [method] name or by the command line; `draft` is of this method.
   MethodInfo method;
   std::shared_ptr<MethodDraft> draft;  // its options are set
 
   /// The whole experiment as TOML, every default written out; loads back to the same experiment.
+  /// Without [debug] and without [method.NAME] of other methods.
   std::string toml() const;
 };
 
-/// What a command line may change.
+/// What a command line may change; each wins over the file. Later `sets` win over earlier ones, the
+/// named fields win over `sets`. Empty: as the file says.
 struct Overrides {
   std::vector<std::string> sets;      // "train.lr=0.1", values as TOML (bare words are text)
   std::optional<std::string> method;  // compare: [method] name
+  /// Stand for `seed` at the top and [data] data_dir.
   std::optional<int64_t> seed;
   std::optional<std::string> data_dir;
 };
 
-/// Reads and checks a file. Every error is in the message, one line each:
+/// Reads and checks a file of at most 1 MiB; touches no other file. kInvalid holds every error, one
+/// line each, by place in the file and the command line's last:
 /// "file.toml:12:3: unknown key 'train.lrr' (did you mean 'lr'?)".
+/// A file that cannot be read: kNotFound or kIo.
 /// [method] holds `name` and that method's options; [method.NAME] holds options that apply when
 /// NAME is the method, so that one file serves a comparison.
 Result<Experiment> load_experiment(const std::string& path, const Overrides& overrides);

@@ -12,28 +12,37 @@
 
 namespace tessera {
 
-/// The experiment's training options as methods get them: a loss that the data choose is chosen.
+/// The experiment's training options as methods get them: a loss that the data choose is chosen, so
+/// `loss` is never "auto".
 TrainOptions resolved_train(const Experiment& experiment, const Federation& federation);
 
 /// Model and method of an experiment for such data. The method has been asked whether it can work
-/// with them; nothing is allocated but the model.
+/// with the run, not yet with each client's data (Driver::meet_clients); nothing is allocated but
+/// the model. kInvalid: model and samples do not fit, the method refuses, or min_replies exceeds
+/// the clients of a round. The result borrows nothing.
 Result<Session> make_session(const Experiment& experiment, const Federation& federation);
 
 struct SimulationOptions {
   LocalEngineOptions engine;
   PersonalSink sink;  // clients' models at the last evaluation; may be null
   /// What a client trains on instead of its own data, so that its batches are seen; may be null.
+  /// Called while the simulation is constructed, once per client by id, never for newcomers. What
+  /// it returns must outlive the simulation.
   std::function<const ClientData&(const ClientData&)> observe;
 };
 
-/// Stays where it is: its parts refer to each other. Borrows the federation.
+/// Stays where it is: its parts refer to each other. Borrows the federation, which must outlive it.
+/// Not thread-safe; the engine inside uses as many threads as it is told.
 class Simulation {
  public:
+  /// Client ids are places in federation.clients, then in federation.newcomers. Of a pooled method
+  /// client 0 trains on everybody's data. Client states are kept in memory.
   Simulation(Session session, const Federation& federation, const FederationOptions& options,
              SimulationOptions simulation = {});
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
+  /// The parts live as long as the simulation. Nothing has been played: that is the driver's.
   const Session& session() const { return session_; }
   ClientStore& store() { return store_; }
   ClientHost& host() { return host_; }

@@ -13,10 +13,11 @@
 
 namespace tessera {
 
-/// Test metrics of the headline view over clients.
+/// Test metrics of the headline view over clients; all NaN over nobody.
 Summary headline_of(std::span<const Evaluation> clients, View headline);
 
-/// The `meta` rows of a history at its start.
+/// The `meta` rows of a history at its start: keys and values as text, in a fixed order, with state
+/// "running". `config` is the resolved experiment's text (config.toml).
 std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
                                                            const Federation& federation,
                                                            const Model& model,
@@ -24,11 +25,14 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
 
 /// summary.json without what only the caller knows (history_digest, memory). `failed` is a sentence
 /// when the numbers do not tell what was asked for: an evaluation failed, or no round counted; else
-/// null. Numbers of nobody are null.
+/// null. Numbers of nobody are null. Accuracies are fractions, times seconds, traffic bytes; what
+/// is not "best" or "last5" is of the last evaluation. kInternal for a history without evaluations;
+/// errors of the history as they are.
 Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
                                      const Model& model, History& history);
 
-/// models/client-<id>.safetensors: one tensor per layer by its name, buffers too.
+/// Writes dir/client-<id>.safetensors: one tensor per layer by its name, buffers too. `weights`
+/// must be of `model`, which need not be the run's. Errors name the file.
 Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
                   const Experiment& experiment);
 

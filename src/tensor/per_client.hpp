@@ -13,10 +13,13 @@
 
 namespace tessera {
 
+/// 0 … clients − 1; newcomers follow. Never negative where it comes from outside.
 using ClientId = int64_t;
 
 /// A field like any other (tensor/fields.hpp): entries are named "<field>@<id>". Not thread-safe.
 template <class T>
+/// A field like any other (tensor/fields.hpp): entries are named "<field>@<id>". A value: copies
+/// are independent, but tensors in entries are handles. Not thread-safe.
 class PerClient {
  public:
   PerClient() = default;
@@ -29,11 +32,13 @@ class PerClient {
     return at == entries_.end() ? nullptr : &at->second;
   }
   bool contains(ClientId id) const { return entries_.contains(id); }
+  /// Replaces what was there. Counts as a change even if the value is the same.
   void put(ClientId id, T value) {
     entries_.insert_or_assign(id, std::move(value));
     changed_.insert(id);
   }
 
+  /// Clients with an entry, not clients of the run.
   bool empty() const { return entries_.empty(); }
   int64_t size() const { return static_cast<int64_t>(entries_.size()); }
   /// Those who left something, ascending.
@@ -42,13 +47,16 @@ class PerClient {
     for (const auto& [id, value] : entries_) out.push_back(id);
     return out;
   }
-  /// Pairs of id and value, by id.
+  /// Pairs of id and value, by id ascending: sums over clients have one order everywhere.
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
 
+  /// Empty: entries of a restored state are not compared with anything.
   const std::optional<T>& like() const { return like_; }
-  /// Entries put since the last call of saved(), or ever.
+  /// Entries put since the last call of saved(), or ever. All of them have an entry: none are
+  /// removed.
   const std::set<ClientId>& changed() const { return changed_; }
+  /// The entries have been written down as they are.
   void saved() { changed_.clear(); }
 
  private:

@@ -7,11 +7,15 @@
 namespace tessera {
 
 /// One object per round and vector: momentum of another round's parameters is a silent bug.
+/// Not thread-safe. Numbers as torch's SGD (no dampening) and Adam (0.9, 0.999, 1e-8).
 class Optimizer {
  public:
+  /// Copies the options, of which it uses optimizer, momentum and weight_decay. `lr` is that of the
+  /// round, decay included, and replaces options.lr.
   Optimizer(const TrainOptions& options, double lr) : options_(options), lr_(lr) {}
 
-  /// Moves w along its gradient g, both of one shape; g is overwritten.
+  /// Moves w along its gradient g in place. Both [d] of one floating type, the same in every call;
+  /// g is overwritten. No autograd: w must not require a gradient.
   void step(Tensor& w, Tensor& g);
 
  private:
@@ -20,6 +24,7 @@ class Optimizer {
   TrainOptions options_;
   double lr_;
   double steps_ = 0;
+  /// Moments [d]; undefined before the first step and where the optimiser needs none.
   Tensor first_, second_;
 };
 

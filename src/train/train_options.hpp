@@ -10,14 +10,21 @@
 
 namespace tessera {
 
+/// The same for all clients and rounds of a run. A plain value; methods hold a copy in which `loss`
+/// is resolved. Ranges are checked when an experiment is loaded, not here.
 struct TrainOptions {
   int64_t epochs = 1;
+  /// The last one of an epoch may be smaller.
   int64_t batch = 32;
+  /// Of round 1; see lr_at() for later ones.
   double lr = 0.01;
   double lr_decay = 1.0;
+  /// Its state never outlives a round. Momentum is of sgd only: with adam it must be 0.
   std::string optimizer = "sgd";
   double momentum = 0.0;
+  /// Not decoupled: adam scales it like the rest of the gradient.
   double weight_decay = 0.0;
+  /// "auto" only before the data are known.
   std::string loss = "auto";
 
   static void options(auto& o, auto&& f) {
@@ -33,13 +40,13 @@ struct TrainOptions {
       o.loss);
   }
 
-  /// Learning rate in round t = 1, 2, …
+  /// Learning rate in round t = 1, 2, …; an evaluation after round t trains with that of t + 1.
   double lr_at(int64_t round) const { return lr * decay_at(round); }
-  /// The factor on any learning rate by then.
+  /// The factor on any learning rate by then; 1 in round 1.
   double decay_at(int64_t round) const {
     return std::pow(lr_decay, static_cast<double>(round - 1));
   }
-  /// "auto" must have been resolved before training.
+  /// "auto" must have been resolved before training: it would count as cross-entropy.
   Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }
 };
 

@@ -201,6 +201,12 @@ TEST_P(Conformance, ForgedStatesAreRefused) {
         << name;
   }
   EXPECT_THROW(toy.typed(forged(server, "zz", at::zeros({1}))), std::exception);
+  for (const auto& [name, tensor] : server)
+    if (const auto at = name.find('@'); at != std::string::npos) {
+      const auto dot = std::min(name.find('.', at), name.size());
+      const auto nobody = name.substr(0, at) + "@4" + name.substr(dot);
+      EXPECT_THROW(toy.typed(forged(server, nobody, tensor)), std::exception) << nobody;
+    }
   for (const ClientId id : toy.store->ids()) {
     const auto state = toy.state(id);
     const auto local = toy.local(id, 0);

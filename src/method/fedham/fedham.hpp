@@ -17,6 +17,8 @@
 
 namespace tessera {
 
+/// Theta is what a client learns to mix by (ham_mixer.hpp); it never leaves the client. A plain
+/// value; const functions are thread-safe.
 struct FedHam {
   /// A series of losses, as far as its end matters.
   struct Losses {
@@ -24,6 +26,7 @@ struct FedHam {
     bool flat = false;  // has ever stopped falling
     static void fields(auto& m, auto&& f) { f("recent", m.recent), f("flat", m.flat); }
   };
+  /// Models of clients are sent on to others, without names: that is the method.
   struct Server {
     Weights g;
     PerClient<Weights> models;  // of everybody who has taken part; none for AML2
@@ -35,6 +38,7 @@ struct FedHam {
           f("secret", m.secret);
     }
   };
+  /// `own` is the model after the client's last accepted round.
   struct Client {
     Weights own;
     bool trained = false;  // else `own` is the common initial model, and the global one is better
@@ -43,6 +47,8 @@ struct FedHam {
       f("own", m.own), f("trained", m.trained), f("theta", m.theta);
     }
   };
+  /// In the warm-up the global model alone; after it the others', and g where layer 2 needs it or
+  /// the client has never trained.
   struct Down {
     bool mixes = false;           // past the warm-up
     std::vector<Weights> others;  // of the client's cluster, shuffled, without names
@@ -51,6 +57,7 @@ struct FedHam {
       f("mixes", m.mixes), f("others", m.others), f("g", m.g);
     }
   };
+  /// The loss is the mean over local training; it ends the warm-up and feeds the secret.
   struct Up {
     Weighted model;
     double loss = 0;
@@ -58,20 +65,26 @@ struct FedHam {
   };
   using Guest = Weights;  // the model that a newcomer has uploaded
 
+  /// Set by MethodDraft::build; `layers` is fixed by the method in the table, the rest are options.
   TrainOptions train;
   HamLayers layers = HamLayers::kBoth;
+  /// Rounds. Past them everybody mixes, whatever the losses do.
   int64_t p = 10;
   std::string when = "rounds", theta_data = "hold", interleave = "round", grain = "model";
+  /// 0: chosen by the other options, as the help texts say.
   int64_t theta_epochs = 0, sketch = 0, rank = 8;
   double theta_lr = 3e-3;
   bool strict = false;
+  // Layer 1: whose models are sent. k = 0 chooses by the number of clients.
   std::string cluster = "kmeans";
   int64_t k = 0, min_cluster = 3;
   double kap1 = 1.0;
+  // Layer 2. lambda only with g_mode = direct.
   std::string g_mode = "stop";
   double lambda = 0.1;
   bool slot_bias = true;
 
+  // Three lists: the ablations have those that their layer uses.
   static void shared_options(auto& m, auto&& f) {
     f(between("p", 0, 1e6, "warm-up: rounds of plain federated averaging, at most"), m.p);
     f(one_of("switch", {"rounds", "loss", "per_client_loss"},
@@ -119,22 +132,33 @@ struct FedHam {
     shared_options(m, f), peer_options(m, f), slot_options(m, f);
   }
 
+  /// g is the common initial model; nobody's models, no losses.
   Server init_server(const Setup& setup) const;
   Client init_client(const Local& local) const;
+  /// A newcomer is first sent g; once it has uploaded a model (its guest), a mixture like
+  /// anybody's.
   void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup& setup,
                  const Send<Down, Guest>& send) const;
+  /// Views: the client's own model (or g, where it has none or the warm-up lasts), and the mixture
+  /// after training. Notes "a" and "b" are attention and mixture scores, once it mixes.
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
   Up expected(const Server& server, Why, const Setup&) const { return {{server.g}}; }
+  /// Means are weighted by training samples. Keeps everybody's latest model, except for aml2.
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   Weights global(const Server& server, const Setup&) const { return server.g; }
 
+  /// One: the newcomer introduces itself by a model trained for an epoch.
   int64_t exchanges() const { return 1; }
   Guest learn(const Server&, const Guest*, const Up& up, const Setup&) const {
     return up.model.value;
   }
 
+  /// kInvalid: clusters that so few clients cannot fill, or options that exclude each other.
   Status check(const Setup& setup) const;
+  /// kInvalid: theta_data = val without validation data.
   Status check(const ClientData& data) const;
+  /// Attention [clients, clients], mixture [clients, 3], and who gets whose models where clients
+  /// are grouped. NaN: not told, or told in a form that fits nothing.
   std::vector<Exhibit> exhibits(const Server& server, const Evaluated& evaluated,
                                 const Setup& setup) const;
 
@@ -146,21 +170,30 @@ struct FedHam {
     Nearness near;
   };
   std::string name() const;
+  /// Everybody's models where there is nothing to choose.
   PeerRule rule(int64_t clients) const;
   HamShape shape(const Model& model) const;
+  /// Whether an asked client is past the warm-up; newcomers are as soon as anybody is.
   bool mixes(const Server& server, const Ask<Guest>& ask, const Setup& setup) const;
+  /// Made once per broadcast: its cost does not grow with those who are asked.
   Senders senders(const Server& server, const Setup& setup) const;
+  /// Whose models an asked client gets, in the order of the message, which only the server can
+  /// know.
   std::vector<ClientId> sent_to(const Server& server, const Senders& senders,
                                 const Ask<Guest>& ask) const;
+  /// For a client past the warm-up.
   Down mixture_for(const Server& server, const Senders& senders, const Ask<Guest>& ask) const;
+  /// One round at a client: training alone in the warm-up, else learn, mix, train.
   HamTrained work(const Client& me, const Down& down, const Local& local) const;
 };
 
+/// Layer 1 alone: the mixture of the others' models. No options of layer 2.
 struct Aml1 : FedHam {
   Aml1() { layers = HamLayers::kFirst; }
   static void options(auto& m, auto&& f) { shared_options(m, f), peer_options(m, f); }
 };
 
+/// Layer 2 alone, over the own and the global model: the server keeps nobody's model.
 struct Aml2 : FedHam {
   Aml2() { layers = HamLayers::kSecond; }
   static void options(auto& m, auto&& f) { shared_options(m, f), slot_options(m, f); }
