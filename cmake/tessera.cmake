@@ -1,4 +1,4 @@
-# The build in three functions: a folder is a library, its *_test.cpp are one test program.
+# The build in two functions: a folder is a library, its *_test.cpp are one test program.
 
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
@@ -12,7 +12,10 @@ find_package(OpenSSL REQUIRED)
 find_package(CURL REQUIRED)
 
 add_library(tessera_flags INTERFACE)
-target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(tessera_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/version.hpp.in ${CMAKE_BINARY_DIR}/generated/base/version.hpp)
+# Everything goes into one shared library (program.cmake), whose own calls need no detour.
+target_compile_options(tessera_flags INTERFACE -fPIC -fno-semantic-interposition)
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                        -Wno-missing-field-initializers)
 if(TESSERA_WERROR)
@@ -60,6 +63,7 @@ function(tessera_library name)
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "(_test|/main|src/method/method)\\.cpp$")  # method.cpp: contract
   add_library(${name} STATIC ${sources})
+  set_property(GLOBAL APPEND PROPERTY TESSERA_PARTS ${name})
   target_link_libraries(${name} PUBLIC tessera_flags ${ARG_DEPS})
   if(ARG_TORCH)
     tessera_use_torch(${name})
@@ -93,10 +97,4 @@ function(tessera_use_torch_test name)
   target_link_libraries(${name} PRIVATE tessera_torch)
   target_compile_options(${name} PRIVATE -fpch-preprocess)
   target_precompile_headers(${name} REUSE_FROM tessera_pch)
-endfunction()
-
-function(tessera_program name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
-  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()

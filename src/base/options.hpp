@@ -18,8 +18,8 @@
 
 namespace tessera {
 
-/// What a value may be, in words and in checks. Bounds are for numbers, choices for text; neither
-/// means anything for a bool.
+/// What a value may be, in words and in checks. Bounds are for numbers, choices for text, both also
+/// for each item of a list; neither means anything for a bool.
 struct OptionSpec {
   /// As in the file, without its section. Unique within a struct.
   std::string key;
@@ -62,11 +62,13 @@ inline OptionSpec one_of(std::string key, std::vector<std::string> choices, std:
 struct BoundOption {
   OptionSpec spec;
   /// Never null; not owned.
-  std::variant<bool*, int64_t*, double*, std::string*> target;
+  std::variant<bool*, int64_t*, double*, std::string*, std::vector<int64_t>*,
+               std::vector<std::string>*>
+      target;
 };
 
 /// All options of an object, bound to its fields, in the order they are listed. T lists them as in
-/// the example on top, with fields of the four types above.
+/// the example on top, with fields of the types above.
 template <class T>
 std::vector<BoundOption> bind_options(T& object) {
   std::vector<BoundOption> out;
@@ -76,10 +78,11 @@ std::vector<BoundOption> bind_options(T& object) {
   return out;
 }
 
-/// The current value as TOML would write it: true, 5, 0.1, "own". Parses back to the same value and
-/// type: a number with a fraction keeps its point, text is escaped.
+/// The current value as TOML would write it: true, 5, 0.1, "own", [64, 32]. Parses back to the same
+/// value and type: a number with a fraction keeps its point, text is escaped.
 std::string option_text(const BoundOption& option);
-/// "number >= 0", "one of own, mean", "true or false": for errors and --help.
+/// "number >= 0", "one of own, mean", "true or false", "list of whole numbers, each >= 1": for
+/// errors and --help.
 std::string option_domain(const BoundOption& option);
 /// Empty if the current value satisfies the spec, else what is wrong with it, beginning with the
 /// key: "mu = -1.0 must be a number >= 0".

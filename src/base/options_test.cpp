@@ -16,6 +16,8 @@ struct Sample {
   double momentum = 0;
   std::string head = "own";
   std::string name = "x";
+  std::vector<int64_t> hidden{64, 32};
+  std::vector<std::string> parts{"own"};
   static void options(auto& o, auto&& f) {
     f(any("nesterov", "look ahead"), o.nesterov);
     f(between("batch", 1, 1000, "samples"), o.batch);
@@ -23,10 +25,12 @@ struct Sample {
     f(between("momentum", 0, 0.9, "momentum"), o.momentum);
     f(one_of("head", {"own", "mean"}, "whose head"), o.head);
     f(any("name", "any text"), o.name);
+    f(between("hidden", 1, 100, "widths"), o.hidden);
+    f(one_of("parts", {"own", "mean"}, "several"), o.parts);
   }
 };
 
-enum Which { kNesterov, kBatch, kLr, kMomentum, kHead, kName };
+enum Which { kNesterov, kBatch, kLr, kMomentum, kHead, kName, kHidden, kParts };
 
 class Options : public ::testing::Test {
  protected:
@@ -40,7 +44,7 @@ TEST_F(Options, BindListsInOrderAndReachesTheFields) {
   const auto all = bind_options(sample_);
   std::string keys;
   for (const auto& one : all) keys += one.spec.key + " ";
-  EXPECT_EQ(keys, "nesterov batch lr momentum head name ");
+  EXPECT_EQ(keys, "nesterov batch lr momentum head name hidden parts ");
   *std::get<bool*>(all[kNesterov].target) = false;
   *std::get<int64_t*>(all[kBatch].target) = 7;
   *std::get<double*>(all[kLr].target) = 0.25;
@@ -57,6 +61,8 @@ TEST_F(Options, DomainsInWords) {
   EXPECT_EQ(option_domain(option(kLr)), "number > 0");
   EXPECT_EQ(option_domain(option(kHead)), "one of own, mean");
   EXPECT_EQ(option_domain(option(kName)), "text");
+  EXPECT_EQ(option_domain(option(kHidden)), "list of whole numbers, each >= 1 and <= 100");
+  EXPECT_EQ(option_domain(option(kParts)), "list of texts, each one of own, mean");
 }
 
 TEST_F(Options, TheDefaultsAndTheBordersAreFine) {
@@ -84,6 +90,23 @@ TEST_F(Options, ErrorsSayTheValueAndTheDomain) {
   EXPECT_EQ(error(kHead), "head = \"maen\" must be one of own, mean (did you mean 'mean'?)");
   sample_.head = "";
   EXPECT_NE(error(kHead), "");
+}
+
+TEST_F(Options, ListsAreCheckedItemByItem) {
+  EXPECT_EQ(text(kHidden), "[64, 32]");
+  EXPECT_EQ(text(kParts), "[\"own\"]");
+  sample_.hidden = {}, sample_.parts = {};
+  EXPECT_EQ(text(kHidden), "[]");
+  EXPECT_EQ(text(kParts), "[]");
+  EXPECT_EQ(error(kHidden), "");
+  EXPECT_EQ(error(kParts), "");
+  sample_.hidden = {100, 1, 101}, sample_.parts = {"own", "maen", "m\"n"};
+  EXPECT_EQ(error(kHidden),
+            "hidden = [100, 1, 101] must be a list of whole numbers, each >= 1 and <= 100");
+  EXPECT_EQ(
+      error(kParts),
+      "parts = [\"own\", \"maen\", \"m\\\"n\"] must be a list of texts, each one of own, mean "
+      "(did you mean 'mean'?)");
 }
 
 TEST_F(Options, NumbersAreFloatsInTomlAndReadBackToTheSameBits) {

@@ -99,6 +99,72 @@ std::string join(const std::vector<std::string>& items, std::string_view separat
   return fmt::format("{}", fmt::join(items, separator));
 }
 
+bool natural_less(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  // The run of digits at `at` without leading zeros; `at` moves behind it.
+  const auto take = [&](std::string_view text, size_t& at) {
+    while (at < text.size() && text[at] == '0') ++at;
+    const size_t begin = at;
+    while (at < text.size() && is_digit(text[at])) ++at;
+    return text.substr(begin, at - begin);
+  };
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (is_digit(a[i]) && is_digit(b[j])) {
+      const auto one = take(a, i), other = take(b, j);
+      if (one.size() != other.size()) return one.size() < other.size();
+      if (one != other) return one < other;
+    } else {
+      if (a[i] != b[j]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[j]);
+      ++i, ++j;
+    }
+  }
+  if ((i < a.size()) != (j < b.size())) return j < b.size();
+  return a < b;
+}
+
+std::optional<uint32_t> next_character(std::string_view text, size_t& at) {
+  const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[at + i]); };
+  const uint8_t lead = byte(0);
+  const size_t length = lead < 0x80         ? 1
+                        : (lead >> 5) == 6  ? 2
+                        : (lead >> 4) == 14 ? 3
+                        : (lead >> 3) == 30 ? 4
+                                            : 0;
+  if (length == 0 || length > text.size() - at) return std::nullopt;
+  uint32_t c = length == 1 ? lead : lead & (0x7Fu >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return std::nullopt;
+    c = (c << 6) | (byte(i) & 0x3Fu);
+  }
+  static constexpr uint32_t kLeast[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (c < kLeast[length] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return std::nullopt;
+  at += length;
+  return c;
+}
+
+size_t utf8_length(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size() && next_character(text, at)) {
+  }
+  return at;
+}
+
+std::vector<std::string> comma_list(std::string_view text) {
+  std::vector<std::string> out;
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  for (bool more = !text.empty(); more;) {
+    const size_t comma = text.find(',');
+    auto piece = text.substr(0, comma);
+    while (!piece.empty() && blank(piece.front())) piece.remove_prefix(1);
+    while (!piece.empty() && blank(piece.back())) piece.remove_suffix(1);
+    out.emplace_back(piece);
+    more = comma != std::string_view::npos;
+    if (more) text.remove_prefix(comma + 1);
+  }
+  return out;
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';

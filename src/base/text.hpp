@@ -26,6 +26,17 @@ std::string lower(std::string_view text);
 std::string first_line(std::string_view text);
 /// The number if all of the text is decimal digits and fits; none for signs and spaces.
 std::optional<int64_t> whole_number(std::string_view text);
+/// The order in which people list names: runs of digits count as numbers ("a2" before "a10"), all
+/// else byte by byte. A strict total order: names that count alike ("2", "02") go by their text.
+bool natural_less(std::string_view a, std::string_view b);
+/// The character of valid UTF-8 that starts at text[at] (at < size); `at` moves behind it. None,
+/// and `at` stays, if there is no such character: cut off, needlessly long, a surrogate, beyond
+/// Unicode.
+std::optional<uint32_t> next_character(std::string_view text, size_t& at);
+/// Bytes of the longest beginning that is valid UTF-8: all of a valid text.
+size_t utf8_length(std::string_view text);
+/// The pieces between commas, without blanks around them; empty text has none.
+std::vector<std::string> comma_list(std::string_view text);
 /// Fit for a key and for a file on any system: 1 to 64 of a-z, 0-9, - and _.
 bool is_plain_name(std::string_view name);
 /// A cell of a CSV file, quoted where RFC 4180 demands it. Text that looks like a formula is not

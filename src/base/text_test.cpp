@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tessera {
 namespace {
 
@@ -135,6 +137,52 @@ TEST(Text, FirstLine) {
   EXPECT_EQ(first_line("it broke\nframe #0: deep\n"), "it broke");
   EXPECT_EQ(first_line("it broke"), "it broke");
   EXPECT_EQ(first_line("\n"), "");
+}
+
+TEST(Text, NamesAreOrderedAsPeopleCount) {
+  std::vector<std::string> names{"b",  "10", "a10b2",  "2",   "a2", "a",
+                                 "02", "1",  "a10b10", "a02", ""};
+  std::sort(names.begin(), names.end(), natural_less);
+  EXPECT_EQ(join(names, " "), " 1 02 2 10 a a02 a2 a10b2 a10b10 b");
+  // Longer than any integer, and a byte beyond ASCII behind letters.
+  EXPECT_TRUE(natural_less("99999999999999999999998", "99999999999999999999999"));
+  EXPECT_TRUE(natural_less("x9", "x00000000000000000000000010"));
+  EXPECT_TRUE(natural_less("z", "\xC3\xA9"));
+}
+
+TEST(Text, NaturalOrderIsAStrictTotalOrder) {
+  const std::vector<std::string> names{"",    "0",  "00", "1",  "01", "1a", "01a", "a",    "a0",
+                                       "a00", "0a", "a1", "-1", "1-", "10", "1.5", "1.50", "01.5"};
+  for (const auto& a : names) {
+    EXPECT_FALSE(natural_less(a, a)) << a;
+    for (const auto& b : names) {
+      EXPECT_TRUE(a == b || natural_less(a, b) != natural_less(b, a)) << a << " " << b;
+      for (const auto& c : names) {
+        const bool chained = natural_less(a, b) && natural_less(b, c);
+        EXPECT_TRUE(!chained || natural_less(a, c)) << a << " " << b << " " << c;
+      }
+    }
+  }
+}
+
+TEST(Text, Utf8IsToldFromOtherBytes) {
+  size_t at = 1;
+  EXPECT_EQ(next_character("aé€😀", at), 0xE9u);
+  EXPECT_EQ(next_character("aé€😀", at), 0x20ACu);
+  EXPECT_EQ(next_character("aé€😀", at), 0x1F600u);
+  EXPECT_EQ(at, 10u);
+  EXPECT_EQ(utf8_length("aé€😀"), 10u);
+  EXPECT_EQ(utf8_length(""), 0u);
+  // Latin-1, a lone tail, cut off, "/" in two and three bytes, a surrogate, beyond U+10FFFF.
+  for (const std::string bad : {"\xE9", "\x80", "\xE2\x82", "\xC0\xAF", "\xE0\x80\xAF",
+                                "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xFF", "\xC3z"})
+    EXPECT_EQ(utf8_length("ab" + bad), 2u) << bad;
+}
+
+TEST(Text, CommaLists) {
+  EXPECT_TRUE(comma_list("").empty());
+  EXPECT_EQ(comma_list("sex"), (std::vector<std::string>{"sex"}));
+  EXPECT_EQ(comma_list(" sex ,ward no, "), (std::vector<std::string>{"sex", "ward no", ""}));
 }
 
 TEST(Text, WholeNumbersAreDigitsAndNothingElse) {

@@ -56,6 +56,9 @@ Status write_comparison_report(const std::string& dir, const nlohmann::json& tab
       run.exhibits = {};  // not drawn here, and large when many runs have them
       run.label = row["method"].get<std::string>();
       if (run.label.ends_with(" (post)")) run.meta.headline = "post";
+      // The table's, not that of the run, which may have been read again.
+      if (row.contains("metric") && row["metric"].is_string())
+        run.meta.metric = row["metric"].get<std::string>();
       runs.push_back(std::move(run));
     }
   }

@@ -1,95 +1,135 @@
-#include <numeric>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/key.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/estimate.hpp"
 #include "cli/output.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
 namespace {
 
-/// Tensor bytes of one client's download and upload.
-struct Traffic {
-  int64_t down = 0, up = 0;
+struct Range {
+  int64_t least = 0, most = 0, all = 0;
+};
+Range range_of(const std::vector<ClientData>& clients, Part part) {
+  Range out{clients.front().size(part), clients.front().size(part), 0};
+  for (const auto& client : clients) {
+    out.least = std::min(out.least, client.size(part));
+    out.most = std::max(out.most, client.size(part));
+    out.all += client.size(part);
+  }
+  return out;
+}
+
+/// What a run would be.
+struct Plan {
+  const Experiment& experiment;
+  const Federation& federation;
+  int64_t parameters, cohort;
+  int threads;
+  Estimate estimate;
+
+  int64_t clients() const { return std::ssize(federation.clients); }
+  int64_t bytes_in_all() const {
+    return (estimate.bytes_down + estimate.bytes_up) * cohort * experiment.run.rounds;
+  }
 };
 
-constexpr size_t kFewSamples = 8;
-
-// The size of an upload does not depend on how much data made it: a few samples show it.
-Result<Traffic> traffic_of(const Experiment& experiment, Federation federation) {
-  if (experiment.method.pooled) return Traffic{};
-  auto small = experiment;
-  small.train.epochs = 1;
-  const auto shorten = [](ClientData& data) {
-    data.train.resize(std::min<size_t>(data.train.size(), kFewSamples));
-  };
-  for (auto& data : federation.clients) shorten(data);
-  shorten(federation.commons);
-  TESSERA_ASSIGN(auto session, make_session(small, federation));
-  Simulation simulation(std::move(session), federation, small.federation);
-  TESSERA_RETURN_IF_ERROR(simulation.driver().begin());
-  TESSERA_ASSIGN(const auto download, simulation.driver().first_download(0));
-  const auto reply = simulation.host().handle(
-      {.client = 0, .kind = TaskKind::kTrain, .round = 1, .attempt = 1, .down = download});
-  TESSERA_RETURN_IF_ERROR(reply.status);
-  return Traffic{payload_bytes(download), payload_bytes(reply.up)};
-}
-
-std::string range_of(const std::vector<ClientData>& clients, Part part) {
-  int64_t least = clients.front().size(part), most = least, all = 0;
-  for (const auto& client : clients) {
-    least = std::min(least, client.size(part)), most = std::max(most, client.size(part));
-    all += client.size(part);
-  }
-  return fmt::format("{} ({} to {} per client)", all, least, most);
-}
-
-std::string shape_text(const Federation& federation) {
-  return fmt::format("{}, {} classes", fmt::join(federation.sample_shape, "×"), federation.classes);
-}
-
-}  // namespace
-
-Status check_command(const ExperimentArgs& args) {
-  TESSERA_ASSIGN(const auto experiment, load_experiment(args.file, args.overrides()));
-  const auto seed = static_cast<uint64_t>(experiment.run.seed);
-  TESSERA_ASSIGN(const auto federation,
-                 load_federation(experiment.data, derive(seed, Purpose::kPartition)));
-  TESSERA_ASSIGN(auto session, make_session(experiment, federation));
-  const auto parameters = session.model().layout().numel();
-  TESSERA_RETURN_IF_ERROR(
-      Simulation(std::move(session), federation, experiment.federation).driver().meet_clients());
-  TESSERA_ASSIGN(const auto traffic, traffic_of(experiment, federation));
-  const auto clients = static_cast<int64_t>(federation.clients.size());
-  const auto& options = experiment.federation;
-  const auto cohort = static_cast<int64_t>(
-      experiment.method.pooled ? 1 : cohort_of(seed, 1, clients, options.participation).size());
+std::string text_of(const Plan& plan) {
+  const auto& [experiment, federation, parameters, cohort, threads, estimate] = plan;
   std::string text;
   const auto line = [&](const char* name, const std::string& value) {
     text += fmt::format("{:<12}{}\n", name, value);
   };
+  const auto samples = [&](const char* name, Part part) {
+    const auto range = range_of(plan.federation.clients, part);
+    line(name, fmt::format("{} ({} to {} per client)", range.all, range.least, range.most));
+  };
   line("experiment", fmt::format("{}, seed {}", experiment.run.name, experiment.run.seed));
   line("method", fmt::format("{}: {}", experiment.method.name, experiment.method.line));
-  line("data", fmt::format("{}, {}, {}", federation.set, experiment.data.partition,
-                           shape_text(federation)));
+  line("data", fmt::format("{}, {}, {}, {} classes", federation.set, experiment.data.partition,
+                           fmt::join(federation.sample_shape, "×"), federation.classes));
   for (const auto& note : federation.notes) line("", note);
-  line("clients", fmt::format("{}, {} in a round{}", clients, cohort,
+  line("clients", fmt::format("{}, {} in a round{}", plan.clients(), cohort,
                               federation.newcomers.empty()
                                   ? ""
                                   : fmt::format("; {} newcomers", federation.newcomers.size())));
-  line("training", range_of(federation.clients, Part::kTrain));
-  line("validation", range_of(federation.clients, Part::kVal));
-  line("test", range_of(federation.clients, Part::kTest));
+  samples("training", Part::kTrain);
+  samples("validation", Part::kVal);
+  samples("test", Part::kTest);
   line("partition", federation.digest);
   line("model", fmt::format("{}, {} parameters", experiment.model.name, parameters));
-  line("traffic", fmt::format("{} down and {} up in the first round, {} in {} such rounds",
-                              human_bytes(static_cast<double>(traffic.down * cohort)),
-                              human_bytes(static_cast<double>(traffic.up * cohort)),
-                              human_bytes(static_cast<double>((traffic.down + traffic.up) * cohort *
-                                                              experiment.run.rounds)),
-                              experiment.run.rounds));
-  return print(text + "ready to run\n");
+  line("traffic",
+       fmt::format("{} down and {} up in the first round, {} in {} such rounds",
+                   human_bytes(static_cast<double>(estimate.bytes_down * cohort)),
+                   human_bytes(static_cast<double>(estimate.bytes_up * cohort)),
+                   human_bytes(static_cast<double>(plan.bytes_in_all())), experiment.run.rounds));
+  line("time",
+       fmt::format("about {} on {}, from a trial of one client", human_seconds(estimate.seconds),
+                   threads == 1 ? "1 thread" : fmt::format("{} threads", threads)));
+  line("memory", "about " + human_bytes(estimate.memory));
+  return text + "ready to run\n";
+}
+
+/// The same for programs; bytes are of tensors.
+std::string json_of(const Plan& plan) {
+  const auto& [experiment, federation, parameters, cohort, threads, estimate] = plan;
+  const auto samples = [&](Part part) -> nlohmann::json {
+    const auto range = range_of(plan.federation.clients, part);
+    return {{"all", range.all}, {"least", range.least}, {"most", range.most}};
+  };
+  const nlohmann::json out{{"name", experiment.run.name},
+                           {"seed", experiment.run.seed},
+                           {"rounds", experiment.run.rounds},
+                           {"method", experiment.method.name},
+                           {"dataset", federation.set},
+                           {"partition", experiment.data.partition},
+                           {"partition_digest", federation.digest},
+                           {"sample_shape", federation.sample_shape},
+                           {"class_names", federation.class_names},
+                           {"classes", federation.classes},
+                           {"notes", federation.notes},
+                           {"clients", plan.clients()},
+                           {"newcomers", federation.newcomers.size()},
+                           {"cohort", cohort},
+                           {"samples",
+                            {{"train", samples(Part::kTrain)},
+                             {"val", samples(Part::kVal)},
+                             {"test", samples(Part::kTest)}}},
+                           {"model", experiment.model.name},
+                           {"parameters", parameters},
+                           {"bytes_down", estimate.bytes_down * cohort},
+                           {"bytes_up", estimate.bytes_up * cohort},
+                           {"bytes_in_all", plan.bytes_in_all()},
+                           {"threads", threads},
+                           {"seconds", estimate.seconds},
+                           {"memory", estimate.memory}};
+  // Names may come from files and need not be UTF-8, which JSON must be.
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+Status check_command(const ExperimentArgs& args, bool json) {
+  TESSERA_ASSIGN(const auto experiment, load_experiment(args.file, args.overrides()));
+  const auto seed = static_cast<uint64_t>(experiment.run.seed);
+  TESSERA_ASSIGN(auto federation,
+                 load_federation(experiment.data, derive(seed, Purpose::kPartition)));
+  TESSERA_ASSIGN(auto session, make_session(experiment, federation, &federation.notes));
+  const auto parameters = session.model().layout().numel();
+  TESSERA_RETURN_IF_ERROR(
+      Simulation(std::move(session), federation, experiment.federation).driver().meet_clients());
+  const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  TESSERA_ASSIGN(const auto estimate, estimate_run(experiment, federation, threads));
+  const auto cohort = std::ssize(
+      cohort_of(seed, 1, std::ssize(federation.clients), experiment.federation.participation));
+  const Plan plan{experiment, federation, parameters, experiment.method.pooled ? 1 : cohort,
+                  threads,    estimate};
+  return print(json ? json_of(plan) : text_of(plan));
 }
 
 }  // namespace tessera

@@ -1,12 +1,19 @@
 #include "cli/cli.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
+#include <list>
 #include <thread>
 
+#include "base/metric.hpp"
 #include "base/text.hpp"
+#include "base/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/manual.hpp"
 #include "cli/output.hpp"
+#include "cli/plugin.hpp"
+#include "cli/starter.hpp"
 
 namespace tessera {
 namespace {
@@ -18,6 +25,7 @@ const char* const kExitCodes =
 struct Cli {
   CLI::App app{"Tessera: personalized federated learning, simulated on one machine.", "tessera"};
   const std::atomic<bool>* stop = nullptr;
+  std::list<std::vector<std::string>> plugins;  // of the program and of each command
   std::function<Status()> action;
 
   /// A sub-command with an example and the exit codes below its help.
@@ -25,6 +33,14 @@ struct Cli {
     auto* sub = parent.add_subcommand(name, line);
     sub->footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
     return sub;
+  }
+  /// Where methods are named: those of plugins count.
+  void add_plugins(CLI::App& to) {
+    to.add_option(
+          "--plugin", plugins.emplace_back(),
+          "a shared library with more methods (see examples/own-method); may be given often")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
   }
 };
 
@@ -37,23 +53,55 @@ void add_experiment(CLI::App& sub, ExperimentArgs& args, bool required) {
   sub.add_option("--data-dir", args.data_dir, "where dataset files are")->type_name("DIR");
 }
 
+/// What people try before --set; each wins over it.
+void add_choices(CLI::App& sub, ExperimentArgs& args) {
+  sub.add_option("--seed", args.seed, "the same as --set seed=N")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, int64_t{9'000'000'000'000'000}));
+  sub.add_option("--method", args.method,
+                 "the same as --set method.name=NAME (see `tessera methods`)")
+      ->type_name("NAME");
+}
+
 void add_running(CLI::App& sub, RunArgs& args) {
   add_experiment(sub, args.experiment, true);
   args.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  sub.add_option("--out", args.out, "output directory")->type_name("DIR");
+  sub.add_option("-o,--out", args.out, "output directory")->type_name("DIR");
   sub.add_option("--threads", args.threads,
                  "clients at work at the same time; never changes a result")
       ->type_name("N")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
+  sub.add_option("--metric", args.experiment.metric,
+                 "what leads the tables and decides what is best; the same as --set "
+                 "eval.metric=NAME: " +
+                     join(metric_names(), ", "))
+      ->type_name("NAME")
+      ->check(CLI::IsMember(metric_names()).description(""));
   sub.add_flag("--json", args.json, "print JSON only");
   sub.add_flag("--quiet", args.quiet, "no progress");
+}
+
+void add_new(Cli& cli, NewArgs& args) {
+  auto* sub = cli.command(cli.app, "new", "write an experiment and data to start from",
+                          "tessera new first --from pictures");
+  sub->add_option("DIR", args.dir, "a directory that does not exist yet, or is empty")
+      ->type_name("")
+      ->required();
+  sub->add_option("--from", args.from, "kind of data: " + join(kStarters, ", "))
+      ->type_name("KIND")
+      ->check(CLI::IsMember(kStarters).description(""))
+      ->capture_default_str();
+  sub->add_flag("--json", args.json, "print JSON only");
+  sub->callback([&] { cli.action = [&] { return new_command(args); }; });
 }
 
 void add_run(Cli& cli, RunArgs& args) {
   auto* sub = cli.command(cli.app, "run", "run an experiment",
                           "tessera run examples/quickstart.toml --set rounds=10 --out /tmp/first");
   add_running(*sub, args);
+  add_choices(*sub, args.experiment);
+  cli.add_plugins(*sub);
   sub->add_flag("--resume", args.resume, "continue an unfinished run; starts one if there is none");
   sub->add_flag("--force", args.force, "overwrite what a former run left in the output directory");
   sub->add_flag("--through-wire", args.through_wire,
@@ -67,15 +115,19 @@ void add_compare(Cli& cli, CompareArgs& args) {
       cli.app, "compare", "run several methods and seeds and compare them",
       "tessera compare examples/quickstart.toml --methods local,fedavg,fedper --seeds 3");
   add_running(*sub, args.run);
+  cli.add_plugins(*sub);
   sub->add_option("--methods", args.methods,
                   "methods, separated by commas (see `tessera methods`); fedacs:p=0.9:train.lr=0.1 "
                   "is a method with its own settings, and 'ditto:train.lr=0.1|0.2' takes the value "
-                  "with the best validation accuracy on the first seed")
+                  "that is best on validation data on the first seed")
       ->type_name("A,B,C")
       ->required();
   sub->add_option("--seeds", args.seeds,
                   "3: seeds 1, 2, 3; or a list: 4,7,9 (default: the seed of the file)")
       ->type_name("N | A,B,C");
+  sub->add_flag("--strict", args.strict,
+                "refuse to start if one of the methods cannot run; without it such a method is "
+                "left out, with its reason in the table");
   sub->add_flag("--force", args.run.force,
                 "run cells anew that belong to another configuration or are damaged");
   sub->get_option("--out")->description(
@@ -84,24 +136,33 @@ void add_compare(Cli& cli, CompareArgs& args) {
   sub->callback([&] { cli.action = [&] { return compare_command(args); }; });
 }
 
-void add_check(Cli& cli, ExperimentArgs& args) {
+void add_check(Cli& cli, ExperimentArgs& args, bool& json) {
   auto* sub = cli.command(cli.app, "check",
                           "check an experiment without running it: file, data, model, traffic",
                           "tessera check examples/quickstart.toml");
   add_experiment(*sub, args, true);
-  sub->callback([&] { cli.action = [&] { return check_command(args); }; });
+  add_choices(*sub, args);
+  cli.add_plugins(*sub);
+  sub->add_flag("--json", json, "print JSON only");
+  sub->callback([&] { cli.action = [&] { return check_command(args, json); }; });
 }
 
-void add_lists(Cli& cli, bool& json) {
-  const auto list = [&](const char* name, const char* line, Status (*print_list)(bool)) {
-    auto* sub = cli.command(cli.app, name, line, fmt::format("tessera {} --json", name).c_str());
-    sub->add_flag("--json", json, "print JSON only");
-    sub->callback([&cli, &json, print_list] {
-      cli.action = [&json, print_list] { return print_list(json); };
-    });
-  };
-  list("methods", "list the methods and their options", list_methods);
-  list("models", "list the models", list_models);
+void add_methods(Cli& cli, std::string& name, bool& json) {
+  auto* sub = cli.command(cli.app, "methods", "list the methods, or show one in full",
+                          "tessera methods fedprox");
+  sub->add_option("NAME", name, "a method: its paper, options, traffic and exposure")
+      ->type_name("");
+  sub->add_flag("--json", json, "print JSON only");
+  cli.add_plugins(*sub);
+  sub->callback([&] {
+    cli.action = [&] { return name.empty() ? list_methods(json) : show_method(name, json); };
+  });
+}
+
+void add_models(Cli& cli, bool& json) {
+  auto* sub = cli.command(cli.app, "models", "list the models", "tessera models --json");
+  sub->add_flag("--json", json, "print JSON only");
+  sub->callback([&] { cli.action = [&] { return list_models(json); }; });
 }
 
 struct DataArgs {
@@ -124,7 +185,8 @@ void add_data(Cli& cli, DataArgs& args, bool& json) {
                   "tessera data show --set data.set=mnist --set data.alpha=0.1 --svg deal.svg");
   add_experiment(*show, args.experiment, false);
   show->add_option("--svg", args.svg, "also write the picture as SVG")->type_name("FILE");
-  show->callback([&] { cli.action = [&] { return show_data(args.experiment, args.svg); }; });
+  show->add_flag("--json", json, "print JSON only");
+  show->callback([&] { cli.action = [&] { return show_data(args.experiment, args.svg, json); }; });
 
   auto* get = cli.command(*data, "get", "download a dataset, or take it from a file or URL",
                           "tessera data get cifar10 --data-dir ~/data");
@@ -134,16 +196,95 @@ void add_data(Cli& cli, DataArgs& args, bool& json) {
       ->type_name("PATH|URL");
   get->add_option("--data-dir", args.get.data_dir, "where to put it")->type_name("DIR");
   get->add_flag("--quiet", args.get.quiet, "no progress");
+  get->add_flag("--json", args.get.json, "print JSON only");
   get->callback([&] { cli.action = [&] { return get_data(args.get); }; });
 }
 
-void add_report(Cli& cli, std::string& dir) {
+void add_predict(Cli& cli, PredictArgs& args) {
+  auto* sub = cli.command(cli.app, "predict", "what a client's saved model says of new rows",
+                          "tessera predict runs/quickstart/fedper-s1 --client 7 --data x.npz");
+  sub->add_option("RUN", args.run, "a run's directory, or a model's file")->required();
+  sub->add_option("--client", args.client, "whose model: a client's name, or global")
+      ->type_name("NAME");
+  sub->add_option("--data", args.data, "rows to predict: x.csv, or x.npz with the array x")
+      ->type_name("FILE")
+      ->required();
+  sub->add_option("-o,--out", args.out, "write there instead of standard output")
+      ->type_name("FILE");
+  sub->add_flag("--proba", args.proba, "the probability of every class, too");
+  sub->add_flag("--json", args.json, "JSON instead of CSV");
+  cli.add_plugins(*sub);
+  sub->callback([&] { cli.action = [&] { return predict_command(args); }; });
+}
+
+void add_export(Cli& cli, ExportArgs& args) {
+  auto* sub = cli.command(cli.app, "export", "saved models for other programs",
+                          "tessera export runs/quickstart/fedper-s1 --client 7 --to onnx");
+  sub->add_option("RUN", args.run, "a run's directory, or a model's file")->required();
+  sub->add_option("--client", args.client, "whose model: a client's name, global or all")
+      ->type_name("NAME");
+  sub->add_option("--to", args.to, "torchscript, onnx, safetensors or npz")
+      ->type_name("FORMAT")
+      ->required()
+      ->check(CLI::IsMember({"torchscript", "onnx", "safetensors", "npz"}));
+  sub->add_option("-o,--out", args.out, "directory (default: the current one)")->type_name("DIR");
+  sub->callback([&] { cli.action = [&] { return export_command(args); }; });
+}
+
+void add_report(Cli& cli, std::string& dir, bool& json) {
   auto* sub = cli.command(cli.app, "report",
                           "rebuild report.html of a run or a comparison; export what a run's "
                           "method shows (attention, similarity, embeddings) as CSV",
                           "tessera report runs/quickstart/compare");
   sub->add_option("DIR", dir, "output directory of a run or a comparison")->required();
-  sub->callback([&] { cli.action = [&] { return report_command(dir); }; });
+  sub->add_flag("--json", json, "print JSON only");
+  sub->callback([&] { cli.action = [&] { return report_command(dir, json); }; });
+}
+
+/// The help of the command that the words name.
+Status help_command(const CLI::App& root, const std::vector<std::string>& words) {
+  const auto* app = &root;
+  std::string before;
+  for (const auto& word : words) {
+    std::vector<std::string> known;
+    const CLI::App* next = nullptr;
+    for (const auto* sub : commands_of(*app)) {
+      known.push_back(sub->get_name());
+      if (sub->get_name() == word) next = sub;
+    }
+    if (!next) {
+      if (known.empty())
+        return fail(Error::kInvalid, "'{}' has no commands of its own; see `tessera help {}`",
+                    path_of(root, app), path_of(root, app));
+      return fail(Error::kInvalid, "unknown command '{}'{}; see `tessera help`", word,
+                  suggestion(word, known));
+    }
+    before += (before.empty() ? "" : " ") + app->get_name();
+    app = next;
+  }
+  if (app != &root) return print(app->help(before));
+  // Of the program as if no command had been given; asked itself, it would answer for `help`.
+  return print(root.get_formatter()->make_help(&root, root.get_name(), CLI::AppFormatMode::Normal));
+}
+
+struct HelpArgs {
+  std::vector<std::string> words;
+  bool man = false, completion = false;
+};
+
+void add_help(Cli& cli, HelpArgs& args) {
+  auto* sub = cli.command(cli.app, "help", "show what a command does and its flags",
+                          "tessera help data show");
+  sub->add_option("COMMAND", args.words, "a command; none: all of them")->type_name("");
+  sub->add_flag("--man", args.man, "everything, as the source of a man page");
+  sub->add_flag("--completion", args.completion, "a script by which bash completes commands");
+  sub->callback([&] {
+    cli.action = [&] {
+      if (args.man) return print(man_page(cli.app));
+      if (args.completion) return print(bash_completion(cli.app));
+      return help_command(cli.app, args.words);
+    };
+  });
 }
 
 /// The innermost sub-command that was recognised.
@@ -152,25 +293,63 @@ const CLI::App* innermost(const CLI::App* app) {
   return app;
 }
 
+/// Commands below `root` that have this flag, as words for a sentence.
+std::string owners_of(const CLI::App& root, const std::string& flag) {
+  std::vector<std::string> out;
+  const std::function<void(const CLI::App&)> look = [&](const CLI::App& app) {
+    for (const auto* sub : commands_of(app)) {
+      if (sub->get_option_no_throw(flag))
+        out.push_back(fmt::format("`tessera {}`", path_of(root, sub)));
+      look(*sub);
+    }
+  };
+  look(root);
+  return join(out, " and ");
+}
+
+/// "train.lr" for "lr" or "drop-rate"; empty if no section of a file has such a key.
+std::string key_of_file(std::string name) {
+  std::replace(name.begin(), name.end(), '-', '_');
+  Experiment experiment;
+  const auto holds = [&](const std::vector<BoundOption>& options) {
+    return std::any_of(options.begin(), options.end(),
+                       [&](const auto& option) { return option.spec.key == name; });
+  };
+  if (holds(bind_options(experiment.run))) return name;
+  if (holds(bind_options(experiment.train))) return "train." + name;
+  if (holds(bind_options(experiment.federation))) return "federation." + name;
+  if (holds(bind_options(experiment.data))) return "data." + name;
+  return "";
+}
+
+/// What to say of a flag that a command does not have. Names are compared without their dashes,
+/// which all flags have in common.
+std::string flag_hint(const CLI::App& root, const CLI::App& app, const std::string& flag) {
+  const auto name = flag.substr(flag.find_first_not_of('-'));
+  std::vector<std::string> known, bare;
+  for (const auto* option : app.get_options())
+    for (const auto& one : option->get_lnames()) bare.push_back(one), known.push_back("--" + one);
+  if (const auto close = nearest(name, bare); !close.empty())
+    return fmt::format(" (did you mean '--{}'?)", close);
+  if (const auto key = key_of_file(name); !key.empty() && app.get_option_no_throw("--set"))
+    return fmt::format(" (a key of the file: --set {}=…)", key);
+  if (const auto owners = owners_of(root, "--" + name); !owners.empty())
+    return fmt::format(" (a flag of {})", owners);
+  return fmt::format(" (known: {})", join(known, ", "));
+}
+
 /// What the parser could not place, with the nearest name there is.
 std::string usage_error(const CLI::App& root, const CLI::ParseError& error) {
   const auto* app = innermost(&root);
   const auto extras = root.remaining(true);
-  auto path = app->get_name();
-  if (app->get_parent() && app->get_parent() != &root)
-    path = app->get_parent()->get_name() + " " + path;
-  const auto help = app == &root ? std::string("tessera --help") : "tessera " + path + " --help";
+  const auto help = fmt::format("tessera{}{} --help", app == &root ? "" : " ", path_of(root, app));
   if (extras.empty()) return fmt::format("{}; see `{}`", error.what(), help);
   const auto& word = extras.front();
-  std::vector<std::string> known;
-  if (word.starts_with("-")) {
-    for (const auto* option : app->get_options())
-      for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+  if (word.starts_with("-") && word.find_first_not_of('-') != std::string::npos)
     return fmt::format("unknown flag '{}'{}; see `{}`", word,
-                       suggestion(word.substr(0, word.find('=')), known), help);
-  }
-  for (const auto* sub : app->get_subcommands([](const CLI::App*) { return true; }))
-    known.push_back(sub->get_name());
+                       flag_hint(root, *app, word.substr(0, word.find('='))), help);
+  std::vector<std::string> known;
+  for (const auto* sub : commands_of(*app)) known.push_back(sub->get_name());
   if (known.empty()) return fmt::format("unexpected argument '{}'; see `{}`", word, help);
   return fmt::format("unknown command '{}'{}; see `{}`", word, suggestion(word, known), help);
 }
@@ -189,22 +368,32 @@ int guarded(const std::function<Status()>& action) {
 
 int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<bool>& stop) {
   Cli cli;
-  cli.app.set_version_flag("--version", std::string("tessera ") + TESSERA_VERSION);
+  cli.app.set_version_flag("-V,--version", std::string("tessera ") + TESSERA_VERSION);
   cli.app.require_subcommand(1);
+  cli.add_plugins(cli.app);
   cli.app.footer(fmt::format("Example:\n  tessera run examples/quickstart.toml\n\n{}", kExitCodes));
+  NewArgs fresh;
   RunArgs run;
   CompareArgs compare;
   ExperimentArgs check;
   DataArgs data;
-  std::string report;
+  std::string method, report;
+  HelpArgs help;
+  PredictArgs predict;
+  ExportArgs exported;
   bool json = false;
   run.stop = compare.run.stop = data.get.stop = &stop;
+  add_new(cli, fresh);
   add_run(cli, run);
   add_compare(cli, compare);
-  add_check(cli, check);
-  add_lists(cli, json);
+  add_check(cli, check, json);
+  add_methods(cli, method, json);
+  add_models(cli, json);
   add_data(cli, data, json);
-  add_report(cli, report);
+  add_report(cli, report, json);
+  add_predict(cli, predict);
+  add_export(cli, exported);
+  add_help(cli, help);
   try {
     // The parser takes its arguments from the back.
     cli.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -213,7 +402,10 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   } catch (const CLI::ParseError& error) {
     return print_error(fail(Error::kInvalid, "{}", usage_error(cli.app, error)));
   }
-  return guarded(cli.action);
+  return guarded([&]() -> Status {
+    for (const auto& paths : cli.plugins) TESSERA_RETURN_IF_ERROR(load_plugins(paths));
+    return cli.action();
+  });
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,9 @@ struct ExperimentArgs {
   std::string file;
   std::vector<std::string> sets;  // "train.lr=0.1"
   std::string data_dir;           // empty: what the file says
+  std::optional<int64_t> seed;    // --seed and --method; none: what the file and `sets` say
+  std::optional<std::string> method;
+  std::string metric;  // --metric; empty: what the file and `sets` say
 
   Overrides overrides() const;
 };
@@ -38,30 +43,60 @@ struct CompareArgs {
   RunArgs run;
   std::string methods;  // "fedavg,fedper:head=mean:train.lr=0.1|0.2"
   std::string seeds;    // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
+  bool strict = false;  // a row that cannot run is an error, not left out
 };
 /// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.
 /// Finished cells are read, unfinished ones resumed.
 Status compare_command(const CompareArgs& args);
 
 /// Everything that can be found out without training; prints what would run.
-Status check_command(const ExperimentArgs& args);
+Status check_command(const ExperimentArgs& args, bool json);
 
 /// Rebuilds report.html of a run or a comparison, writes <exhibit>.csv for every exhibit of a run,
 /// and prints the paths.
-Status report_command(const std::string& dir);
+Status report_command(const std::string& dir, bool json);
 
+struct PredictArgs {
+  std::string run;     // a run's directory, or one model's file
+  std::string client;  // a name, or "global"
+  std::string data;    // x.csv or x.npz
+  std::string out;     // empty: standard output
+  bool proba = false, json = false;
+};
+/// What a saved model says of new rows, as CSV or JSON.
+Status predict_command(const PredictArgs& args);
+
+struct ExportArgs {
+  std::string run;     // a run's directory, or one model's file
+  std::string client;  // a name, "global" or "all"
+  std::string to;      // torchscript, onnx, safetensors, npz
+  std::string out;     // a directory; empty: the current one
+};
+/// Saved models in a form that other programs read; prints the paths.
+Status export_command(const ExportArgs& args);
+
+struct NewArgs {
+  std::string dir;             // must not exist or be empty
+  std::string from = "table";  // table, pictures, series
+  bool json = false;
+};
+/// An experiment with comments and data to start from.
+Status new_command(const NewArgs& args);
+
+/// A line for each; and one with its paper, traffic, exposure and every option.
 Status list_methods(bool json);
+Status show_method(const std::string& name, bool json);
 Status list_models(bool json);
 Status list_data(bool json);
 
 /// Draws the federation of an experiment in the terminal and, if `svg` is not empty, into a file.
-Status show_data(const ExperimentArgs& args, const std::string& svg);
+Status show_data(const ExperimentArgs& args, const std::string& svg, bool json);
 
 struct GetArgs {
   std::string set;
   std::string from;      // a file, directory or URL; empty: the official place
   std::string data_dir;  // empty: the user's own
-  bool quiet = false;
+  bool quiet = false, json = false;
   const std::atomic<bool>* stop = nullptr;
 };
 Status get_data(const GetArgs& args);

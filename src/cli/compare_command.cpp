@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "base/text.hpp"
 #include "cli/cell_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/compare_plan.hpp"
@@ -13,23 +16,63 @@ std::string json_text(const Comparison& comparison) {
   return comparison.json().dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+/// For machines: what table.json has, one line a row, numbers as they are; absent ones are empty.
+std::string numbers_csv(const nlohmann::json& rows) {
+  std::vector<std::string> columns{"method"};
+  for (const auto& row : rows)
+    for (const auto& [key, value] : row.items())
+      if (!value.is_array() && std::find(columns.begin(), columns.end(), key) == columns.end())
+        columns.push_back(key);
+  Table table(columns);
+  for (const auto& row : rows) {
+    std::vector<std::string> cells;
+    for (const auto& column : columns) {
+      const auto value = row.value(column, nlohmann::json());
+      cells.push_back(value.is_null()     ? ""
+                      : value.is_string() ? value.get<std::string>()
+                                          : value.dump());
+    }
+    table.row(std::move(cells));
+  }
+  return table.csv();
+}
+
 Status write_tables(const std::string& out, const Comparison& comparison) {
   const auto table = comparison.table();
   TESSERA_RETURN_IF_ERROR(
       write_text(out + "/table.md", table.markdown() + "\n" + comparison.caption() + "\n"));
-  TESSERA_RETURN_IF_ERROR(write_text(out + "/table.csv", table.csv()));
+  TESSERA_RETURN_IF_ERROR(write_text(out + "/table.csv", numbers_csv(comparison.json())));
   return write_text(out + "/table.json", json_text(comparison));
+}
+
+/// The metric that leads the table.
+Result<std::string> metric_of_all(const std::vector<PlannedRow>& rows) {
+  std::string out;
+  for (const auto& row : rows)
+    for (const auto& candidate : row.candidates)
+      for (const auto& cell : candidate.cells) {
+        const auto& metric = cell.experiment.eval.metric;
+        if (!out.empty() && metric != out)
+          return fail(Error::kInvalid,
+                      "--methods: '{}' has eval.metric = \"{}\" where others have \"{}\", and a "
+                      "table has one; use --metric for all",
+                      candidate.label, metric, out);
+        out = metric;
+      }
+  return out;
 }
 
 }  // namespace
 
 Status compare_command(const CompareArgs& args) {
-  TESSERA_ASSIGN(const auto rows, plan_comparison(args));
+  TESSERA_ASSIGN(auto rows, plan_comparison(args));
+  TESSERA_ASSIGN(const auto metric, metric_of_all(rows));
+  TESSERA_RETURN_IF_ERROR(check_rows(rows, args.strict));
   auto out = args.run.out;
   if (out.empty())
     out = fmt::format("runs/{}/compare", rows[0].candidates[0].cells[0].experiment.run.name);
   TESSERA_ASSIGN(const auto cells, ComparePlayer(args, rows, out).play());
-  const auto comparison = compare_cells(cells);
+  const auto comparison = compare_cells(cells, metric);
   TESSERA_RETURN_IF_ERROR(write_tables(out, comparison));
   TESSERA_RETURN_IF_ERROR(write_comparison_report(out, comparison.json()));
   TESSERA_RETURN_IF_ERROR(

@@ -24,6 +24,7 @@ struct Candidate {
 /// validation accuracy on the first seed becomes the row.
 struct PlannedRow {
   std::vector<Candidate> candidates;
+  std::string cannot_run;  // why; empty: it can
   bool tuned() const { return candidates.size() > 1; }
 };
 

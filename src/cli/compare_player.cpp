@@ -17,16 +17,6 @@ namespace {
 
 const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
 
-/// What the data of a cell depend on: its section [data], without the place, and its seed.
-std::string data_of(const Experiment& experiment) {
-  auto data = experiment.data;
-  auto key = fmt::format("seed {}\n", experiment.run.seed);
-  for (const auto& option : bind_options(data))
-    if (option.spec.key != "data_dir")
-      key += fmt::format("{} = {}\n", option.spec.key, option_text(option));
-  return key;
-}
-
 Result<std::string> data_digest_now(const Experiment& experiment) {
   const auto key = derive(static_cast<uint64_t>(experiment.run.seed), Purpose::kPartition);
   TESSERA_ASSIGN(const auto federation, load_federation(experiment.data, key));
@@ -39,13 +29,20 @@ ComparePlayer::ComparePlayer(const CompareArgs& args, const std::vector<PlannedR
                              std::string out)
     : args_(args), rows_(rows), out_(std::move(out)) {
   for (const auto& row : rows_)
-    count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
+    if (row.cannot_run.empty())
+      count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
 }
 
 Result<std::vector<RunFigures>> ComparePlayer::play() {
   TESSERA_RETURN_IF_ERROR(read_finished_cells());
   std::vector<RunFigures> out;
   for (const auto& row : rows_) {
+    if (!row.cannot_run.empty()) {
+      RunFigures none{.label = row.candidates[0].label, .failed = row.cannot_run};
+      none.left_out = true;
+      out.push_back(std::move(none));
+      continue;
+    }
     std::vector<RunFigures> cells;
     TESSERA_ASSIGN(const auto* chosen, choose(row, cells));
     if (chosen) {
@@ -62,6 +59,7 @@ Result<std::vector<RunFigures>> ComparePlayer::play() {
 
 Status ComparePlayer::read_finished_cells() {
   for (const auto& row : rows_) {
+    if (!row.cannot_run.empty()) continue;
     for (const auto& candidate : row.candidates) {
       // Of several settings one is chosen on the first seed; which, and so the rest, is not known.
       const auto known = row.tuned() ? 1 : candidate.cells.size();
@@ -143,10 +141,11 @@ Result<std::vector<RunFigures>> ComparePlayer::cells_of(const PlannedRun& planne
   const auto& method = planned.experiment.method;
   std::vector<RunFigures> cells;
   for (const auto* view : {"", "post"}) {
-    if (*view && (method.name != kBothViews || method.headline == View::kPost)) continue;
+    if (*view && (method.name != kBothViews || planned.experiment.headline() == View::kPost))
+      continue;
     RunFigures cell{.seed = planned.experiment.run.seed, .failed = message(summary.status())};
     if (!broke) {
-      auto made = make_cell(*summary, history, view);
+      auto made = make_cell(*summary, history, view, planned.experiment.eval.metric);
       if (!made.ok()) return at_place(made.status(), dir);
       cell = *std::move(made);
     }
@@ -161,7 +160,8 @@ Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row,
                                                std::vector<RunFigures>& failed) {
   if (!row.tuned()) return &row.candidates[0];
   const Candidate* best = nullptr;
-  double most = -1;
+  const auto& metric = metric_of(row.candidates[0].cells[0].experiment.eval.metric);
+  double most = std::nan("");
   for (const auto& candidate : row.candidates) {
     TESSERA_ASSIGN(auto cells, cells_of(candidate.cells[0], candidate.label));
     const auto& first = cells.front();
@@ -172,9 +172,9 @@ Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row,
     }
     if (std::isnan(first.validation))
       return fail(Error::kInvalid,
-                  "{}: no validation accuracy to choose a setting by; data.val must be above 0",
-                  candidate.cells[0].name);
-    if (first.validation > most) most = first.validation, best = &candidate;
+                  "{}: no validation {} to choose a setting by; data.val must be above 0",
+                  candidate.cells[0].name, metric.title);
+    if (metric.better(first.validation, most)) most = first.validation, best = &candidate;
   }
   return best;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/compare_check.hpp"
 #include "cli/compare_plan.hpp"
 #include "cli/comparison.hpp"
 

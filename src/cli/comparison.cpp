@@ -1,6 +1,7 @@
 #include "cli/comparison.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 #include "cli/significance.hpp"
@@ -52,7 +53,9 @@ ComparisonRow make_row(const std::string& label, const std::vector<const RunFigu
     if (cell->failed.empty())
       row.runs.push_back(cell->run);
     else if (row.failed.empty())
-      row.failed = fmt::format("{}: {}", cell->run, one_line(cell->failed));
+      row.failed = cell->left_out ? "left out: " + one_line(cell->failed)
+                                  : fmt::format("{}: {}", cell->run, one_line(cell->failed));
+    row.left_out = row.left_out || cell->left_out;
   }
   if (!row.failed.empty()) return row;
   row.accuracy = mean_of(cells, &RunFigures::accuracy);
@@ -84,16 +87,19 @@ std::vector<double> pairs(const std::vector<const RunFigures*>& ours,
   return out;
 }
 
-std::string percent(double fraction) { return fmt::format("{:.1f}", fraction * 100); }
 std::string p_text(double p) {
   return std::isnan(p) ? "–" : p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p);
+}
+std::string capital(std::string text) {
+  text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
+  return text;
 }
 json finite(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 }  // namespace
 
 Result<RunFigures> make_cell(const json& summary, const RunHistory& history,
-                             const std::string& view) {
+                             const std::string& view, const std::string& metric) {
   RunFigures cell;
   if (summary.contains("failed") && summary["failed"].is_string())
     cell.failed = summary["failed"].get<std::string>();
@@ -120,10 +126,17 @@ Result<RunFigures> make_cell(const json& summary, const RunHistory& history,
   for (const auto& row : history.evals)  // by round: the last one counts
     if (row.who == "clients" && row.part == "val" &&
         row.view == (view.empty() ? history.meta.headline : view))
-      cell.validation = row.mean;
+      cell.validation = value_of(row, metric);
   // The summary is of the last evaluation, so the clients are too.
   const int64_t last = history.evals.empty() ? 0 : history.evals.back().round;
-  cell.clients = client_accuracy(history, last, view.empty() ? history.meta.headline : view);
+  const auto shown = view.empty() ? history.meta.headline : view;
+  if (metric != "accuracy") {
+    const auto spread = spread_of(history, last, false, shown, metric);
+    cell.accuracy = spread.mean, cell.over_clients = spread.std, cell.worst10 = spread.worst10;
+    cell.pre = spread_of(history, last, false, "pre", metric).mean;
+    cell.post = spread_of(history, last, false, "post", metric).mean;
+  }
+  cell.clients = client_values(history, last, shown, metric);
   size_t kept = 0;
   for (size_t i = 0; i < cell.clients.size(); ++i)
     if (!history.clients[i].newcomer) cell.clients[kept++] = cell.clients[i];
@@ -131,8 +144,9 @@ Result<RunFigures> make_cell(const json& summary, const RunHistory& history,
   return cell;
 }
 
-Comparison compare_cells(const std::vector<RunFigures>& cells) {
+Comparison compare_cells(const std::vector<RunFigures>& cells, const std::string& metric) {
   Comparison out;
+  out.metric = metric;
   for (const auto& cell : cells) {
     const auto same = with_label(cells, cell.label);
     if (same.front() != &cell) continue;  // a row stands where its first cell does
@@ -145,7 +159,7 @@ Comparison compare_cells(const std::vector<RunFigures>& cells) {
     for (const auto& other : out.rows) {
       if (&other == &row || !other.failed.empty()) continue;
       if (with_label(cells, other.label).front()->reference) continue;
-      if (!best || other.accuracy > best->accuracy) best = &other;
+      if (!best || metric_of(metric).better(other.accuracy, best->accuracy)) best = &other;
     }
     if (!best) continue;
     const auto test = paired_test(
@@ -156,61 +170,76 @@ Comparison compare_cells(const std::vector<RunFigures>& cells) {
 }
 
 Table Comparison::table() const {
-  std::vector<std::string> header{
-      "method",     by_seed() ? "accuracy % (± seeds)" : "accuracy % (± clients)",
-      "before",     "after",
-      "worst 10 %", "traffic",
-      "simulated",  "wall",
-      "difference", "to",
-      "p"};
+  const auto& led = metric_of(metric);
+  const auto text = [&](double value) { return led.text(value); };
+  std::vector<std::string> header{"method",
+                                  fmt::format("{}{} (± {})", led.title, led.fraction ? " %" : "",
+                                              by_seed() ? "seeds" : "clients"),
+                                  "before",
+                                  "after",
+                                  "worst 10 %",
+                                  "traffic",
+                                  "simulated",
+                                  "wall",
+                                  "difference",
+                                  "to",
+                                  "p"};
   const auto columns = header.size();
-  const bool some_failed = failures() > 0;
-  if (some_failed) header.emplace_back("failed");
   Table table(std::move(header));
   for (const auto& row : rows) {
-    std::vector<std::string> cells{row.label, "failed"};
+    std::vector<std::string> cells{row.label, row.left_out ? "–" : "failed"};
     if (row.failed.empty()) {
       const double spread = by_seed() ? row.over_seeds.value_or(0) : row.over_clients;
       const bool compared = !row.best_other.empty() && std::isfinite(row.difference);
       cells = {row.label,
-               percent(row.accuracy) + " ± " + percent(spread),
-               percent(row.pre),
-               percent(row.post),
-               percent(row.worst10),
+               text(row.accuracy) + " ± " + text(spread),
+               text(row.pre),
+               text(row.post),
+               text(row.worst10),
                human_bytes(row.bytes_down + row.bytes_up),
                human_seconds(row.sim_seconds),
                human_seconds(row.wall_seconds),
-               compared ? fmt::format("{:+.1f}", row.difference * 100) : "–",
+               !compared      ? "–"
+               : led.fraction ? fmt::format("{:+.1f}", row.difference * 100)
+                              : fmt::format("{:+.3g}", row.difference),
                compared ? row.best_other : "–",
                compared ? p_text(row.p) : "–"};
     }
     cells.resize(columns, "–");
-    if (some_failed) cells.push_back(row.failed);
     table.row(std::move(cells));
   }
   return table;
 }
 
 size_t Comparison::failures() const {
-  return static_cast<size_t>(
-      std::count_if(rows.begin(), rows.end(), [](const auto& row) { return !row.failed.empty(); }));
+  return static_cast<size_t>(std::count_if(rows.begin(), rows.end(), [](const auto& row) {
+    return !row.failed.empty() && !row.left_out;
+  }));
 }
 
 Status Comparison::verdict() const {
   for (const auto& row : rows)
-    if (!row.failed.empty())
+    if (!row.failed.empty() && !row.left_out)
       return fail(Error::kInternal, "{} of {} rows failed, first '{}': {}", failures(), rows.size(),
                   row.label, row.failed);
   return ok();
 }
 
 std::string Comparison::caption() const {
-  return fmt::format(
-      "Accuracy is the mean over clients, ± the standard deviation over {}; before and after are "
-      "without and with personalization. Differences are points to the best other method, p is a "
-      "paired t-test over {}.",
-      by_seed() ? fmt::format("{} seeds", seeds) : "clients (one seed)",
-      by_seed() ? "seeds" : "clients");
+  std::string reasons;
+  for (const auto& row : rows)
+    if (!row.failed.empty()) reasons += fmt::format("{}: {}\n", row.label, row.failed);
+  return reasons + fmt::format(
+                       "{} is the mean over clients of the view that leads each method{}, ± the "
+                       "standard deviation "
+                       "over {}; before and after are without and with personalization. "
+                       "Differences are {} the best "
+                       "other method, p is a paired t-test over {}.",
+                       capital(metric_of(metric).title),
+                       metric_of(metric).smaller_is_better ? " (the smaller the better)" : "",
+                       by_seed() ? fmt::format("{} seeds", seeds) : "clients (one seed)",
+                       metric_of(metric).fraction ? "points to" : "those to",
+                       by_seed() ? "seeds" : "clients");
 }
 
 json Comparison::json() const {
@@ -221,12 +250,14 @@ json Comparison::json() const {
       out.push_back({{"method", row.label},
                      {"seeds", row.runs.size()},
                      {"runs", row.runs},
+                     {"left_out", row.left_out},
                      {"failed", row.failed}});
       continue;
     }
     out.push_back({{"method", row.label},
                    {"seeds", row.runs.size()},
                    {"runs", row.runs},
+                   {"metric", metric},
                    {"accuracy_mean", finite(row.accuracy)},
                    {"accuracy_std", row.over_seeds ? finite(*row.over_seeds) : nullptr},
                    {"accuracy_std_clients", finite(row.over_clients)},

@@ -97,7 +97,8 @@ TEST(Comparison, AFailedRunHasNoNumbersAndIsNobodysBaseline) {
   EXPECT_FALSE(row.contains("accuracy_mean"));
   EXPECT_FALSE(c.json()[0].contains("failed"));
   const auto text = c.table().text();
-  EXPECT_THAT(text, HasSubstr("b-s2: the evaluation of 3 clients failed, first client 4"));
+  EXPECT_THAT(c.caption(),
+              HasSubstr("b: b-s2: the evaluation of 3 clients failed, first client 4"));
   EXPECT_THAT(text, ::testing::Not(HasSubstr("9")));
   EXPECT_THAT(c.table().csv(), HasSubstr("a,70.0 ± 0.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,"));
   EXPECT_THAT(message(c.verdict()), HasSubstr("1 of 3 rows failed, first 'b': b-s2: the eval"));

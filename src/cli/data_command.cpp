@@ -1,6 +1,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "base/key.hpp"
 #include "base/text.hpp"
 #include "cli/commands.hpp"
@@ -46,15 +48,33 @@ Holdings holdings_of(const Federation& federation) {
   return out;
 }
 
+std::string holdings_json(const Holdings& holdings, const Federation& federation, int64_t seed) {
+  auto clients = nlohmann::json::array();
+  for (const auto& client : holdings.clients)
+    clients.push_back({{"name", client.name},
+                       {"newcomer", client.newcomer},
+                       {"train", client.train},
+                       {"test", client.test}});
+  const nlohmann::json out{{"dataset", federation.set},
+                           {"class_names", federation.class_names},
+                           {"clients", std::move(clients)},
+                           {"notes", federation.notes},
+                           {"partition_digest", federation.digest},
+                           {"seed", seed}};
+  // Names may come from files and need not be UTF-8, which JSON must be.
+  return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace
 
-Status show_data(const ExperimentArgs& args, const std::string& svg) {
+Status show_data(const ExperimentArgs& args, const std::string& svg, bool json) {
   TESSERA_ASSIGN(const auto experiment, experiment_of(args));
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   TESSERA_ASSIGN(const auto federation,
                  load_federation(experiment.data, derive(seed, Purpose::kPartition)));
   const auto holdings = holdings_of(federation);
   if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, holdings_svg(holdings)));
+  if (json) return print(holdings_json(holdings, federation, experiment.run.seed));
   std::string text = holdings_text(holdings, output_width());
   for (const auto& note : federation.notes) text += note + "\n";
   text += fmt::format("partition {} (seed {})\n", federation.digest, experiment.run.seed);
@@ -72,6 +92,10 @@ Status get_data(const GetArgs& args) {
   const auto status = get_dataset(args.set, target, from, progress);
   view.finish();
   TESSERA_RETURN_IF_ERROR(status);
+  if (args.json) {
+    const nlohmann::json done{{"set", args.set}, {"data_dir", target}};
+    return print(done.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
   return print(fmt::format("{} is in {}\n", args.set, target));
 }
 

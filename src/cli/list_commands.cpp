@@ -1,39 +1,15 @@
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
+#include "cli/option_list.hpp"
 #include "cli/output.hpp"
 
 namespace tessera {
 namespace {
 
 using nlohmann::json;
-
-json options_json(const std::vector<BoundOption>& options) {
-  auto out = json::array();
-  for (const auto& option : options) {
-    const auto value = std::visit([](const auto* v) { return json(*v); }, option.target);
-    out.push_back({{"key", option.spec.key},
-                   {"default", value},
-                   {"domain", option_domain(option)},
-                   {"help", option.spec.help}});
-  }
-  return out;
-}
-
-std::string options_text(const std::vector<BoundOption>& options) {
-  size_t widest = 0;
-  std::vector<std::string> values;
-  for (const auto& option : options) {
-    values.push_back(option.spec.key + " = " + option_text(option));
-    widest = std::max(widest, values.back().size());
-  }
-  std::string out;
-  for (size_t i = 0; i < options.size(); ++i)
-    out += fmt::format("    {:<{}}  {}; {}\n", values[i], widest, options[i].spec.help,
-                       option_domain(options[i]));
-  return out;
-}
 
 std::string named_text(const std::string& name, const std::string& line) {
   return fmt::format("  {:<20}{}\n", name, line);
@@ -46,38 +22,39 @@ json named_json(const List& list) {
   return out;
 }
 
-}  // namespace
-
-Status list_methods(bool as_json) {
-  auto out = json::array();
-  std::string text = "Methods ([method] name = …), their options with defaults:\n";
-  for (const auto& info : methods()) {
-    const auto draft = info.draft();
-    const auto options = draft->options();
-    out.push_back({{"name", info.name},
-                   {"line", info.line},
-                   {"paper", info.paper},
-                   {"headline", info.headline == View::kPre ? "pre" : "post"},
-                   {"pooled", info.pooled},
-                   {"options", options_json(options)}});
-    const auto credit = info.paper.empty() || info.paper == "-" ? "" : " (" + info.paper + ")";
-    text += named_text(info.name, info.line + credit) + options_text(options);
-  }
-  TrainOptions train;
-  FederationOptions federation;
-  DebugOptions debug;
-  text += "\nFor every method, [train]:\n" + options_text(bind_options(train));
-  text += "\n[federation]:\n" + options_text(bind_options(federation));
-  text += "\nand [debug]:\n" + options_text(bind_options(debug));
-  return print(as_json ? out.dump(2) + "\n" : text);
+/// The options of a network whose layers the user writes; nothing for the others.
+std::vector<BoundOption> own_options(const ModelInfo& info, ModelOptions& options) {
+  auto out = bind_options(options);
+  std::erase_if(out, [&](const BoundOption& option) {
+    return std::find(info.keys.begin(), info.keys.end(), option.spec.key) == info.keys.end();
+  });
+  return out;
 }
 
+}  // namespace
+
 Status list_models(bool as_json) {
-  std::string text = "Models ([model] name = …):\n";
-  for (const auto& info : models()) text += named_text(info.name, info.line);
-  ModelOptions options;
-  text += "\n[model]:\n" + options_text(bind_options(options));
-  return print(as_json ? named_json(models()).dump(2) + "\n" : text);
+  auto out = json::array();
+  std::string text = "Models ([model] name = …), and the options of those you put together:\n";
+  for (const auto& info : models()) {
+    auto options = info.options;
+    const auto own = own_options(info, options);
+    out.push_back({{"name", info.name}, {"line", info.line}, {"options", options_json(own)}});
+    text += named_text(info.name, info.line) + options_text(own);
+  }
+  ModelOptions file, any;
+  file.name = kTorchScript;
+  const ModelInfo script{kTorchScript,
+                         "a network of your own from PyTorch: name its file (docs/own-network.md)",
+                         {"file", "file_sha256", "head"},
+                         file};
+  const auto of_file = own_options(script, file);
+  out.push_back({{"name", script.name}, {"line", script.line}, {"options", options_json(of_file)}});
+  text += named_text(script.name, script.line) + options_text(of_file);
+  const ModelInfo every{"", "", {"init", "start", "start_sha256"}, any};
+  text +=
+      "\nFor every network, but init for torchscript:\n" + options_text(own_options(every, any));
+  return print(as_json ? out.dump(2) + "\n" : text);
 }
 
 Status list_data(bool as_json) {

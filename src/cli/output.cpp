@@ -33,6 +33,8 @@ int print_error(const Status& status) {
   return exit_code(status);
 }
 
+void print_note(const std::string& text) { std::fprintf(stderr, "tessera: %s\n", text.c_str()); }
+
 Status print(const std::string& text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
     return ok();

@@ -18,6 +18,9 @@ int exit_code(const Status& status);
 /// Prints every line of the message as "tessera: …" on standard error; the exit code that follows.
 int print_error(const Status& status);
 
+/// "tessera: …" on standard error, for what is worth knowing and no error.
+void print_note(const std::string& text);
+
 /// To standard output; kIo if it cannot be written (a full disk, a closed pipe).
 Status print(const std::string& text);
 

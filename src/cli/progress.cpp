@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "base/clock.hpp"
+#include "base/metric.hpp"
 #include "base/text.hpp"
 
 namespace tessera {
@@ -23,7 +24,10 @@ std::string facts(const Progress& p, bool brief) {
   // In a bar the stage would come and go with every evaluation and push the bar about.
   const bool edge = p.round == 0 || p.round == p.rounds;
   if (edge || (p.stage != "training" && !brief)) add(p.stage);
-  if (std::isfinite(p.accuracy)) add(fmt::format("accuracy {:.1f} %", p.accuracy * 100));
+  if (std::isfinite(p.score)) {
+    const auto& metric = metric_of(p.metric);
+    add(fmt::format("{} {}{}", metric.title, metric.text(p.score), metric.fraction ? " %" : ""));
+  }
   if (std::isfinite(p.eta) && p.round < p.rounds) add("ETA " + human_seconds(p.eta));
   if (p.clients_per_second > 0)
     add(fmt::format("{:.{}f} clients/s", p.clients_per_second, p.clients_per_second < 10 ? 1 : 0));

@@ -11,7 +11,7 @@ Progress at_round(int64_t round) {
   return {.round = round,
           .rounds = 50,
           .stage = "training",
-          .accuracy = 0.8124,
+          .score = 0.8124,
           .loss = 0.5,
           .seconds = 9,
           .eta = 123,
@@ -22,7 +22,7 @@ TEST(ProgressLine, SaysWhatIsKnown) {
   EXPECT_EQ(progress_line("a", at_round(12)),
             "a  round 12/50  accuracy 81.2 %  ETA 2 min 03 s  35 clients/s");
   auto start = at_round(0);
-  start.stage = "loading data", start.accuracy = start.eta = std::nan("");
+  start.stage = "loading data", start.score = start.eta = std::nan("");
   start.clients_per_second = 0;
   EXPECT_EQ(progress_line("a", start), "a  loading data");
   auto last = at_round(50);

@@ -1,6 +1,8 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/text.hpp"
 #include "cli/cell_report.hpp"
 #include "cli/output.hpp"
 #include "io/file.hpp"
@@ -11,16 +13,17 @@
 namespace tessera {
 namespace {
 
-/// DIR/<exhibit>.csv of every exhibit, each written whole or not at all; their paths as lines.
-Result<std::string> write_exhibits(const std::string& dir) {
+/// DIR/<exhibit>.csv of every exhibit, each written whole or not at all; their paths.
+Result<std::vector<std::string>> write_exhibits(const std::string& dir) {
   const auto path = dir + "/history.sqlite";
   TESSERA_ASSIGN(const auto run, read_history(path));
-  std::string written, name;
+  std::string name;
+  std::vector<std::string> written;
   std::optional<AtomicFile> file;
   const auto finish = [&]() -> Status {
     if (!file) return ok();
     TESSERA_RETURN_IF_ERROR(file->commit());
-    written += fmt::format("{}/{}.csv\n", dir, name);
+    written.push_back(fmt::format("{}/{}.csv", dir, name));
     return ok();
   };
   const auto append = [&](const ExhibitRow& exhibit) -> Status {
@@ -40,9 +43,9 @@ Result<std::string> write_exhibits(const std::string& dir) {
 
 }  // namespace
 
-Status report_command(const std::string& dir) {
+Status report_command(const std::string& dir, bool as_json) {
   std::error_code ignored;
-  std::string tables;
+  std::vector<std::string> tables;
   const auto table_path = dir + "/table.json";
   if (std::filesystem::exists(table_path, ignored)) {
     TESSERA_ASSIGN(const auto bytes, read_file(table_path));
@@ -55,7 +58,12 @@ Status report_command(const std::string& dir) {
     return fail(Error::kNotFound,
                 "{}: holds neither a run (history.sqlite) nor a comparison (table.json)", dir);
   }
-  return print(dir + "/report.html\n" + tables);
+  const auto page = dir + "/report.html";
+  if (as_json) {
+    const nlohmann::json written{{"report", page}, {"tables", tables}};
+    return print(written.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  }
+  return print(page + "\n" + (tables.empty() ? "" : join(tables, "\n") + "\n"));
 }
 
 }  // namespace tessera

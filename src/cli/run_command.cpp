@@ -1,30 +1,36 @@
+#include "base/metric.hpp"
 #include "base/text.hpp"
 #include "cli/cell_report.hpp"
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
+#include "report/history_reader.hpp"
 
 namespace tessera {
 namespace {
 
-std::string percent(const nlohmann::json& block, const char* key) {
-  return block.contains(key) && block[key].is_number()
-             ? fmt::format("{:.1f}", block[key].get<double>() * 100)
-             : "–";
-}
-
-/// Before and after personalization, and newcomers where there are any.
-std::string result_text(const nlohmann::json& summary) {
-  Table table({"accuracy %", "mean", "± clients", "worst 10 %", "best 10 %", "micro"});
-  const auto add = [&](const char* name, const nlohmann::json& block) {
-    if (block.is_object())
-      table.row({name, percent(block, "mean"), percent(block, "std"), percent(block, "worst10"),
-                 percent(block, "best10"), percent(block, "micro")});
-  };
-  add("before personalization", summary.value("accuracy_pre", nlohmann::json()));
-  add("after personalization", summary.value("accuracy_post", nlohmann::json()));
-  const auto newcomers = summary.value("newcomers", nlohmann::json::object());
-  add("newcomers, before", newcomers.value("accuracy_pre", nlohmann::json()));
-  add("newcomers, after", newcomers.value("accuracy_post", nlohmann::json()));
+/// The leading metric before and after personalization, of newcomers too where there are any.
+std::string result_text(const RunHistory& run, const MetricInfo& metric) {
+  const int64_t round = last_evaluated_round(run);
+  const bool pooled = metric.name == "accuracy";
+  std::vector<std::string> header{metric.title + (metric.fraction ? " %" : ""), "mean", "± clients",
+                                  "worst 10 %", "best 10 %"};
+  if (pooled) header.emplace_back("micro");
+  Table table(std::move(header));
+  for (const bool newcomers : {false, true}) {
+    for (const std::string view : {"pre", "post"}) {
+      const auto* eval = eval_at(run, round, newcomers ? "newcomers" : "clients", view, "test");
+      if (!eval && newcomers) continue;
+      const auto s = spread_of(run, round, newcomers, view, metric.name);
+      const auto word = view == "pre" ? "before" : "after";
+      const auto leads = view == run.meta.headline ? " (leads)" : "";
+      std::vector<std::string> cells{newcomers ? fmt::format("newcomers, {}{}", word, leads)
+                                               : fmt::format("{} personalization{}", word, leads),
+                                     metric.text(s.mean), metric.text(s.std),
+                                     metric.text(s.worst10), metric.text(s.best10)};
+      if (pooled) cells.push_back(metric.text(eval ? eval->micro : kAbsent));
+      table.row(std::move(cells));
+    }
+  }
   return table.text();
 }
 
@@ -46,12 +52,38 @@ std::string onboarding_text(const nlohmann::json& summary) {
       human_bytes((number_at(block, "bytes_down") + number_at(block, "bytes_up")) / newcomers));
 }
 
+/// Who was rejected or could not be evaluated, how often and why; at most a few lines.
+std::string problems_text(const nlohmann::json& summary) {
+  constexpr size_t kMost = 10;
+  std::string out;
+  size_t shown = 0;
+  const auto problems = summary.value("problems", nlohmann::json::array());
+  for (const auto& problem : problems) {
+    if (shown++ == kMost) {
+      out += fmt::format("… and {} more, see summary.json\n", problems.size() - kMost);
+      break;
+    }
+    const auto kind = problem.value("kind", "");
+    out += fmt::format("client {}: {} {} {}, first in round {}: {}\n", problem.value("client", ""),
+                       problem.value("count", int64_t{0}), kind,
+                       kind == "evaluation" ? "failed" : "rejected",
+                       problem.value("round", int64_t{0}), problem.value("reason", ""));
+  }
+  const auto never = summary.value("never_counted", std::vector<std::string>());
+  if (!never.empty())
+    out += fmt::format("warning: nothing of {} {} ever counted in training\n",
+                       never.size() == 1 ? "client" : "clients", join(never, ", "));
+  return out;
+}
+
 }  // namespace
 
 Overrides ExperimentArgs::overrides() const {
   Overrides out;
   out.sets = sets;
+  if (!metric.empty()) out.sets.push_back("eval.metric=" + metric);
   if (!data_dir.empty()) out.data_dir = data_dir;
+  out.seed = seed, out.method = method;
   return out;
 }
 
@@ -71,12 +103,14 @@ Status run_command(const RunArgs& args) {
   const auto bytes = [](const nlohmann::json& block) {
     return human_bytes(number_at(block, "bytes_down") + number_at(block, "bytes_up"));
   };
+  TESSERA_ASSIGN(const auto history, read_history(out + "/history.sqlite"));
   return ended(print(fmt::format(
       "{}\n{} rounds of {}, {} sent ({} more for an evaluation), {} of wall "
-      "time\n{}{}/report.html\n",
-      result_text(summary), experiment.run.rounds, experiment.method.name, bytes(summary),
-      bytes(summary.value("evaluation", nlohmann::json())),
-      human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary), out)));
+      "time\n{}{}{}/report.html\n",
+      result_text(history, metric_of(experiment.eval.metric)), experiment.run.rounds,
+      experiment.method.name, bytes(summary), bytes(summary.value("evaluation", nlohmann::json())),
+      human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary),
+      problems_text(summary), out)));
 }
 
 }  // namespace tessera

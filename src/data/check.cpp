@@ -22,6 +22,8 @@ struct SetInfo {
 const std::vector<SetInfo>& sets() {
   static const Keys kImages{"scale", "train_samples", "test_samples", "val"};
   static const Keys kAir{"balanced", "window", "stride", "windows", "station_id", "stats"};
+  static const Keys kOwn{"val",         "client", "label", "categorical", "ignore",
+                         "class_names", "test",   "order", "seed",        "standardize"};
   static const Keys kGray{"global", "unit", "pixel"}, kColour{"global", "unit", "half", "pixel"};
   static const std::vector<SetInfo> kSets{
       {"mnist", "handwritten digits, 1x28x28, 10 classes", false, 10, kImages, kGray},
@@ -49,7 +51,13 @@ const std::vector<SetInfo>& sets() {
        {}},
       {"air-a", "air quality, 25 sites of air-bj and air-5c", true, 5, kAir, {}},
       {"air-b", "air quality, 13 sites in four cities, nearest first", true, 5, kAir, {}},
-      {"npz", "your own: client-NAME.npz files in data_dir", true, 0, {"val"}, {}},
+      {"own",
+       "your own: client-NAME.csv or .npz files, or one file (docs/own-data.md)",
+       true,
+       0,
+       kOwn,
+       {}},
+      {"npz", "the same, but not standardised unless you say so", true, 0, kOwn, {}},
   };
   return kSets;
 }
@@ -119,6 +127,43 @@ void check_unused(const DataOptions& options, const SetInfo& set, const Partitio
   }
 }
 
+// A name of one of the lists or keys of own data, and which key has it.
+struct Use {
+  std::string name, key;
+};
+
+void check_twice(const std::vector<Use>& uses, std::vector<std::string>& problems) {
+  for (size_t i = 0; i < uses.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (uses[i].name == uses[k].name && !uses[i].name.empty())
+        problems.push_back(fmt::format("{} names '{}', which {} names too; keep one of them",
+                                       uses[i].key, uses[i].name, uses[k].key));
+}
+
+void check_own(const DataOptions& options, std::vector<std::string>& problems) {
+  if (options.data_dir.empty())
+    problems.push_back(
+        fmt::format("set = \"{}\" needs data_dir, the directory with your client-NAME.csv or .npz "
+                    "files, or one such file with a client column",
+                    options.set));
+  // A column is one thing: label, client, category or nothing.
+  std::vector<Use> columns{{options.label, "label"}, {options.client, "client"}}, classes;
+  const auto add = [&](const char* key, const std::string& list, std::vector<Use>& to) {
+    for (auto& name : comma_list(list)) {
+      if (name.empty()) problems.push_back(fmt::format("{} = \"{}\" has an empty name", key, list));
+      to.push_back({std::move(name), key});
+    }
+  };
+  add("categorical", options.categorical, columns);
+  add("ignore", options.ignore, columns);
+  add("class_names", options.class_names, classes);
+  check_twice(columns, problems);
+  check_twice(classes, problems);
+  if (classes.size() == 1)
+    problems.push_back(
+        fmt::format("class_names = \"{}\" must have two names or more", options.class_names));
+}
+
 void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::string>& problems) {
   const bool natural = options.partition == "natural";
   if (natural && !set.natural)
@@ -151,9 +196,7 @@ void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::
   if (!scales.empty() && std::find(scales.begin(), scales.end(), options.scale) == scales.end())
     problems.push_back(fmt::format("scale = \"{}\" does not fit set '{}'; use one of {}",
                                    options.scale, set.name, join(scales, ", ")));
-  if (options.set == "npz" && options.data_dir.empty())
-    problems.push_back(
-        "set = \"npz\" needs data_dir, the directory with your client-NAME.npz files");
+  if (set.classes == 0) check_own(options, problems);
 }
 
 }  // namespace
@@ -168,12 +211,18 @@ const std::vector<NamedLine>& partition_names() {
   return kLines;
 }
 
-std::vector<std::string> check_data(const DataOptions& options) {
+std::vector<std::string> check_data_names(const DataOptions& options) {
   std::vector<std::string> problems;
+  if (!find_named(sets(), options.set)) problems.push_back(unknown("set", options.set, sets()));
+  if (!find_named(partitions(), options.partition))
+    problems.push_back(unknown("partition", options.partition, partitions()));
+  return problems;
+}
+
+std::vector<std::string> check_data(const DataOptions& options) {
+  auto problems = check_data_names(options);
   const auto* set = find_named(sets(), options.set);
   const auto* partition = find_named(partitions(), options.partition);
-  if (!set) problems.push_back(unknown("set", options.set, sets()));
-  if (!partition) problems.push_back(unknown("partition", options.partition, partitions()));
   DataOptions copy = options;
   for (const auto& option : bind_options(copy))
     if (auto wrong = option_error(option); !wrong.empty()) problems.push_back(std::move(wrong));

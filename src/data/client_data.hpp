@@ -22,6 +22,13 @@ struct Pool {
   int64_t classes = 0;
 };
 
+/// How raw numbers became those of a pool: (raw − mean) · scale, one pair for each feature of a
+/// vector or sequence, or for each channel of a picture. scale is 1 / standard deviation, 0 for a
+/// feature that never varied; features left alone (one-hot) have 0 and 1. Empty: nothing was done.
+struct Scaling {
+  std::vector<float> mean, scale;
+};
+
 struct Examples {
   Tensor x, y;
   int64_t size() const { return y.defined() ? y.size(0) : 0; }
@@ -40,8 +47,9 @@ class ClientData {
  public:
   std::string name;  // "7", or the station's or file's name
   std::shared_ptr<const Pool> pool;
-  std::vector<int64_t> train, val, test, support;  // rows of the pool
-  std::shared_ptr<BatchLog> log = nullptr;         // where take() notes its batches; usually none
+  std::vector<int64_t> train, val, test, support;    // rows of the pool
+  std::shared_ptr<BatchLog> log = nullptr;           // where take() notes its batches; usually none
+  std::shared_ptr<const Scaling> scaling = nullptr;  // own data only; null: values are as given
 
   const std::vector<int64_t>& rows(Part part) const;
   int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }

@@ -23,6 +23,9 @@ class DataDigest {
 
   void client(const char* kind, const ClientData& data) {
     text(kind), text(data.name);
+    if (data.scaling) {
+      text("scaling"), text(floats(data.scaling->mean)), text(floats(data.scaling->scale));
+    }
     auto& used = pool_of(data);
     for (const Part part : {Part::kTrain, Part::kVal, Part::kTest, Part::kSupport}) {
       const auto& rows = data.rows(part);
@@ -38,6 +41,10 @@ class DataDigest {
 
  private:
   static std::string_view numbers(std::span<const int64_t> values) {
+    return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+  }
+
+  static std::string_view floats(std::span<const float> values) {
     return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
   }
 
@@ -93,6 +100,10 @@ std::string data_digest_of(const Federation& federation) {
                           federation.multi_label_loss ? "multi-label" : "plain"));
   digest.text(fmt::format("{} names", federation.class_names.size()));
   for (const auto& name : federation.class_names) digest.text(name);
+  if (!federation.columns.empty()) {
+    digest.text(fmt::format("{} columns", federation.columns.size()));
+    for (const auto& name : federation.columns) digest.text(name);
+  }
   for (const auto& client : federation.clients) digest.client("client", client);
   for (const auto& client : federation.newcomers) digest.client("newcomer", client);
   if (federation.commons.pool) digest.client("commons", federation.commons);

@@ -56,6 +56,10 @@ TEST(DataDigest, SeesEveryValueThatAnybodyHolds) {
   EXPECT_EQ(same, digest_after([](Parts& p) { p.shared->y[5] = 0; }));
 }
 
+void scale(ClientData& client, std::vector<float> mean, std::vector<float> factor) {
+  client.scaling = std::make_shared<const Scaling>(Scaling{std::move(mean), std::move(factor)});
+}
+
 TEST(DataDigest, SeesNamesShapesAndTheDeal) {
   const std::vector<std::function<void(Parts&)>> changes{
       [](Parts&) {},
@@ -78,6 +82,24 @@ TEST(DataDigest, SeesNamesShapesAndTheDeal) {
         p.federation.clients[0].train = {0, 0};
       },
       [](Parts& p) { p.federation.commons = {}; },
+      [](Parts& p) {
+        p.federation.columns = {"a", "b", "c"};
+      },
+      [](Parts& p) {
+        p.federation.columns = {"ab", "b", "c"};
+      },
+      [](Parts& p) {
+        scale(p.federation.clients[0], {0, 0, 0}, {1, 1, 1});
+      },
+      [](Parts& p) {
+        scale(p.federation.clients[0], {0, 0, 1}, {1, 1, 1});
+      },
+      [](Parts& p) {
+        scale(p.federation.clients[0], {0, 0, 0}, {1, 1, 2});
+      },
+      [](Parts& p) {
+        scale(p.federation.newcomers[0], {0, 0, 0}, {1, 1, 1});
+      },
       [](Parts& p) {
         p.federation.clients.push_back(p.federation.newcomers[0]);
         p.federation.newcomers.clear();

@@ -141,7 +141,7 @@ namespace {
 
 Result<Federation> load_any(const DataOptions& options, uint64_t key) {
   if (options.set == "vmnist") return load_vmnist(options, key);
-  if (options.set == "npz") return load_npz(options, key);
+  if (options.set == "own" || options.set == "npz") return load_own(options, key);
   if (options.set.starts_with("air-")) return load_air(options, key);
   return load_image_federation(options, key);
 }

@@ -7,6 +7,7 @@
 
 #include "base/status.hpp"
 #include "data/client_data.hpp"
+#include "data/inputs.hpp"
 #include "data/options.hpp"
 
 namespace tessera {
@@ -23,8 +24,18 @@ struct Federation {
   std::vector<ClientData> newcomers;     // id = clients.size() + index
   ClientData commons;                    // the server's public samples (train rows); may be none
   std::string digest;                    // SHA-256 (hex) of who holds which samples
-  std::string data_digest;         // SHA-256 (hex) of all that can change a number, values too
-  std::vector<std::string> notes;  // facts worth printing: files used, counts
+  std::string data_digest;           // SHA-256 (hex) of all that can change a number, values too
+  std::vector<std::string> notes;    // facts worth printing: files used, counts, warnings
+  InputSchema input;                 // own data: how raw rows become samples
+  std::vector<std::string> columns;  // own tables: names of the inputs, one-hot ones too; else none
+
+  /// By id; newcomers follow the clients.
+  const ClientData& client(int64_t id) const {
+    const auto i = static_cast<size_t>(id);
+    return i < clients.size() ? clients[i] : newcomers.at(i - clients.size());
+  }
+  /// What people call it.
+  const std::string& name_of(int64_t id) const { return client(id).name; }
 };
 
 /// Moves the last `share` (0 < share < 1) of every client's training rows, which stand in random

@@ -5,22 +5,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "data/federation.hpp"
-#include "data/testing.hpp"
-#include "io/npy.hpp"
+#include "data/own_testing.hpp"
 
 namespace tessera {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class T>
-Npy array_of(DType dtype, std::vector<int64_t> shape, const std::vector<T>& values) {
-  Npy out{dtype, std::move(shape), Bytes(values.size() * sizeof(T))};
-  std::memcpy(out.data.data(), values.data(), out.data.size());
-  return out;
-}
 
 std::map<std::string, Npy> images_client(uint8_t first, int64_t label) {
   std::vector<uint8_t> x(3 * 4);

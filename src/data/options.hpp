@@ -42,6 +42,17 @@ struct DataOptions {
   bool station_id = false;       // air
   std::string stats = "local";   // air
 
+  // Of own data (own, npz); lists are names between commas.
+  std::string client;                // one file for all: the column or array that tells whose row
+  std::string label;                 // csv: the column of the labels
+  std::string categorical;           // csv: columns of text that become one-hot inputs
+  std::string ignore;                // csv: columns that are no inputs
+  std::string class_names;           // in the order of the classes' numbers
+  double test = 0.2;                 // fraction of a client's rows, where its file has no test part
+  std::string order = "random";      // which rows become test and validation
+  int64_t seed = 0;                  // of that split
+  std::string standardize = "auto";  // by whose training rows
+
   /// Keys as in the file; `commons` is called "public" there.
   static void options(auto& o, auto&& f) {
     f(any("set", "dataset (see `tessera data list`)"), o.set);
@@ -81,6 +92,26 @@ struct DataOptions {
     f(any("station_id", "air: a number for the station as a further feature"), o.station_id);
     f(one_of("stats", {"local", "global"}, "air: standardise by own or by everybody's statistics"),
       o.stats);
+    f(any("client",
+          "own, data_dir is one file: the column (npz: array) that names each row's client"),
+      o.client);
+    f(any("label", "own, csv: the column that holds the labels"), o.label);
+    f(any("categorical", "own, csv: text columns to turn into 0/1 inputs, \"sex,ward\""),
+      o.categorical);
+    f(any("ignore", "own, csv: columns to leave out, \"id,date\""), o.ignore);
+    f(any("class_names",
+          "own: names of classes 0, 1, …, \"no,yes\"; text labels must be among them"),
+      o.class_names);
+    f(between("test", 0.01, 0.9,
+              "own: fraction of a client's rows to test on, if it has no test part"),
+      o.test);
+    f(one_of("order", {"random", "time"},
+             "own: split off random rows of each class, or the last rows of the file"),
+      o.order);
+    f(at_least("seed", 0, "own: of the split; independent of the run's seed"), o.seed);
+    f(one_of("standardize", {"auto", "client", "federation", "none"},
+             "own: mean 0, deviation 1 by whose training rows; auto: federation, pictures none"),
+      o.standardize);
   }
 };
 
@@ -93,6 +124,8 @@ struct NamedLine {
 const std::vector<NamedLine>& dataset_names();
 const std::vector<NamedLine>& partition_names();
 
+/// Whether set and partition are names that exist: what can be told of a section with other errors.
+std::vector<std::string> check_data_names(const DataOptions& options);
 /// Checks names, ranges and combinations without touching a file. All problems at once, a sentence
 /// each that begins with a key; empty = fine. Whether the files suffice is seen by load_federation.
 std::vector<std::string> check_data(const DataOptions& options);

@@ -39,6 +39,6 @@ std::string data_digest_of(const Federation& federation);
 Result<Federation> load_image_federation(const DataOptions& options, uint64_t key);
 Result<Federation> load_vmnist(const DataOptions& options, uint64_t key);
 Result<Federation> load_air(const DataOptions& options, uint64_t key);
-Result<Federation> load_npz(const DataOptions& options, uint64_t key);
+Result<Federation> load_own(const DataOptions& options, uint64_t key);
 
 }  // namespace tessera

@@ -52,7 +52,7 @@ Reply ClientHost::handle(const Task& task) {
   } catch (const std::exception& error) {
     return refused(
         task, fail(Error::kInternal, "method {}, round {}, {}, client {}: {}", session_.info().name,
-                   task.round, name_of(task.kind), task.client, first_line(error.what())));
+                   task.round, name_of(task.kind), client->own->name, first_line(error.what())));
   }
 }
 
@@ -104,8 +104,8 @@ Status ClientHost::restore(ClientId id, TensorDict state) {
     const Setup setup = session_.client_setup(0);
     session_.method().check_client(state, before_training(*client, setup));
   } catch (const std::exception& error) {
-    return fail(Error::kInvalid, "the state of client {} is none of method {}: {}", id,
-                session_.info().name, first_line(error.what()));
+    return fail(Error::kInvalid, "the state of client {} is none of method {}: {}",
+                client->own->name, session_.info().name, first_line(error.what()));
   }
   return store_.restore(id, std::move(state));
 }
@@ -160,9 +160,14 @@ Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {
   Evaluation result{.client = client.id};
   const auto show = [&](View view, const Personal& personal) {
     const bool pre = view == View::kPre;
-    (pre ? result.pre_test : result.post_test) = measured(personal.predict, Part::kTest);
+    const auto tested = predict_part(personal.predict, *client.own, Part::kTest, session_.loss());
+    (pre ? result.pre_test : result.post_test) = metrics_of(tested);
+    if (task.last && tested.classes <= kMostConfusionClasses)
+      (pre ? result.pre_confusion : result.post_confusion) = confusion_of(tested);
     (pre ? result.pre_val : result.post_val) = measured(personal.predict, Part::kVal);
-    if (task.last && sink_) out.status.Update(sink_(client.id, view, personal));
+    if (task.last && sink_)
+      out.status.Update(sink_(client.id, view, personal, pre ? result.pre_val : result.post_val,
+                              pre ? result.pre_test : result.post_test));
     if (!pre) result.notes = personal.notes;
     if (!pre || !task.global) return;
     // The common case, FedAvg: what a client holds is the global model itself.

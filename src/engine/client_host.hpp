@@ -12,9 +12,11 @@
 
 namespace tessera {
 
-/// Called with a client's model of one view at its last evaluation; from worker threads, one client
-/// each. The model is valid during the call. An error becomes the status of the client's reply.
-using PersonalSink = std::function<Status(ClientId, View, const Personal&)>;
+/// Called with a client's model of one view at its last evaluation, first pre, then post, and how
+/// it does on the client's validation and test samples; from worker threads, one client each. The
+/// model is valid during the call. An error becomes the status of the client's reply.
+using PersonalSink = std::function<Status(ClientId, View, const Personal&, const ClientMetrics& val,
+                                          const ClientMetrics& test)>;
 
 /// Data are borrowed and must outlive the host.
 struct HostedClient {

@@ -85,7 +85,7 @@ TEST(ClientHost, AFailedUpdateLeavesNothingNewBehind) {
   Host h;
   const auto reply = h.host.handle(h.train(1, 2));
   EXPECT_THAT(reply.status,
-              FailsWith(Error::kInternal, "method counting, round 2, train, client 1: it broke"));
+              FailsWith(Error::kInternal, "method counting, round 2, train, client bad: it broke"));
   EXPECT_EQ(reply.client, 1);
   EXPECT_TRUE(reply.up.empty());
   h.host.handle(Trio::settle(1, 2, true));
@@ -96,13 +96,13 @@ TEST(ClientHost, ADownloadThatIsNoneIsABadReply) {
   Host h;
   auto task = h.train(0, 1);
   task.down = {{"other", at::zeros({1})}};
-  EXPECT_THAT(h.host.handle(task).status, FailsWith(Error::kInternal, "client 0: "));
+  EXPECT_THAT(h.host.handle(task).status, FailsWith(Error::kInternal, "client a: "));
 }
 
 TEST(ClientHost, RestoredStatesAreCheckedAndUsed) {
   Host h;
   EXPECT_THAT(h.host.restore(1, {{"other", at::zeros({1})}}),
-              FailsWith(Error::kInvalid, "the state of client 1 is none of method counting"));
+              FailsWith(Error::kInvalid, "the state of client bad is none of method counting"));
   EXPECT_THAT(h.host.restore(5, {}), FailsWith(Error::kInvalid, "no client 5"));
   EXPECT_THAT(h.host.restore(1, pack(testing::Counting::Client{41})), Succeeds());
   EXPECT_EQ(h.host.handle(h.train(1, 1)).up.at("seen").item<float>(), 43);
@@ -131,17 +131,32 @@ TEST(ClientHost, EvaluationMeasuresBothViewsAndChangesNoState) {
 
 TEST(ClientHost, OnlyTheLastEvaluationHandsOutModels) {
   std::vector<View> seen;
-  Host h({}, 0, [&](ClientId, View view, const Personal& personal) {
-    seen.push_back(view);
-    EXPECT_EQ(personal.weights->w.item<float>(), view == View::kPre ? 2 : -2);
-    return fail(Error::kIo, "disk full");
-  });
+  Host h({}, 0,
+         [&](ClientId, View view, const Personal& personal, const ClientMetrics& val,
+             const ClientMetrics& test) {
+           EXPECT_EQ(val.n, 1);
+           EXPECT_EQ(test.correct, view == View::kPre ? 3 : 1) << "of four samples, one of class 1";
+           seen.push_back(view);
+           EXPECT_EQ(personal.weights->w.item<float>(), view == View::kPre ? 2 : -2);
+           return fail(Error::kIo, "disk full");
+         });
   auto task = h.evaluate(0, 1);
   EXPECT_THAT(h.host.handle(task).status, Succeeds());
   EXPECT_TRUE(seen.empty());
   task.last = true;
   EXPECT_THAT(h.host.handle(task).status, FailsWith(Error::kIo, "disk full"));
   EXPECT_EQ(seen, (std::vector{View::kPre, View::kPost}));
+}
+
+TEST(ClientHost, OnlyTheLastEvaluationSaysWhatWasTakenForWhat) {
+  Host h;
+  auto task = h.evaluate(0, 1);
+  EXPECT_FALSE(h.host.handle(task).evaluation->pre_confusion.has_value());
+  task.last = true;
+  // The pre view takes all four for class 0, the post view for class 1.
+  const auto out = *h.host.handle(task).evaluation;
+  EXPECT_EQ(out.pre_confusion, (Confusion{2, {3, 0, 1, 0}}));
+  EXPECT_EQ(out.post_confusion, (Confusion{2, {0, 3, 0, 1}}));
 }
 
 TEST(ClientHost, AKeptStepAnswersTheSameTaskOnce) {

@@ -18,12 +18,13 @@ constexpr std::array kErrors{Error::kInvalid, Error::kNotFound,    Error::kExist
 constexpr std::array kErrorNames{"invalid", "not found",   "exists",  "busy",
                                  "io",      "interrupted", "internal"};
 // Kinds of metrics in an evaluation, in the order of their rows.
-constexpr int64_t kAlways = 4, kWithGlobal = 6, kColumns = 6;
+constexpr int64_t kAlways = 4, kWithGlobal = 6, kColumns = 9;
 
 Tensor row_of(const ClientMetrics& m) {
-  return at::tensor({static_cast<double>(m.n), static_cast<double>(m.correct), m.loss,
-                     m.precision_macro, m.f1_macro, m.f1_remap},
-                    at::kDouble);
+  return at::tensor(
+      {static_cast<double>(m.n), static_cast<double>(m.correct), m.loss, m.precision_macro,
+       m.f1_macro, m.f1_remap, m.balanced_accuracy, m.auroc, m.ece},
+      at::kDouble);
 }
 
 // Counts, that is: a sum over clients stays exact, and a cast cannot overflow.
@@ -34,8 +35,19 @@ bool are_counts(double samples, double correct) {
 }
 
 ClientMetrics metrics_of(const double* row) {
-  return {
-      static_cast<int64_t>(row[0]), static_cast<int64_t>(row[1]), row[2], row[3], row[4], row[5]};
+  return {static_cast<int64_t>(row[0]),
+          static_cast<int64_t>(row[1]),
+          row[2],
+          row[3],
+          row[4],
+          row[5],
+          row[6],
+          row[7],
+          row[8]};
+}
+
+Tensor tensor_of(const Confusion& confusion) {
+  return at::tensor(confusion.counts, at::kLong).view({confusion.classes, confusion.classes});
 }
 
 void put_all(TensorDict& to, const char* prefix, const TensorDict& from) {
@@ -112,6 +124,32 @@ TensorDict evaluation_tensors(const Evaluation& e) {
     rows.push_back(row_of(*e.global_test)), rows.push_back(row_of(*e.global_val));
   TensorDict out{{"metrics", at::stack(rows)}};
   put_all(out, "notes/", e.notes);
+  if (e.pre_confusion && e.post_confusion) {
+    out.emplace("confusion/pre", tensor_of(*e.pre_confusion));
+    out.emplace("confusion/post", tensor_of(*e.post_confusion));
+  }
+  return out;
+}
+
+/// What `m` counts, class by class.
+Result<Confusion> confusion_of(Fields& fields, const std::string& name, const ClientMetrics& m) {
+  const auto node = fields.tensors.extract(name);
+  if (node.empty() || node.mapped().scalar_type() != at::kLong || node.mapped().dim() != 2 ||
+      node.mapped().size(0) != node.mapped().size(1) || node.mapped().size(0) < 1 ||
+      node.mapped().size(0) > kMostConfusionClasses)
+    return fields.wrong("'{}' is missing or misshapen", name);
+  const auto counts = node.mapped().contiguous();
+  const auto* first = counts.data_ptr<int64_t>();
+  Confusion out{counts.size(0), {first, first + counts.numel()}};
+  int64_t sum = 0, hits = 0;
+  for (const int64_t n : out.counts) {
+    if (n < 0 || n > m.n - sum) return fields.wrong("'{}' does not count {} samples", name, m.n);
+    sum += n;
+  }
+  for (int64_t k = 0; k < out.classes; ++k) hits += out.at(k, k);
+  if (sum != m.n || hits != m.correct)
+    return fields.wrong("'{}' counts {} of {} samples as correct where 'metrics' has {} of {}",
+                        name, hits, sum, m.correct, m.n);
   return out;
 }
 
@@ -128,6 +166,12 @@ Result<Evaluation> evaluation_of(Fields& fields, ClientId client) {
   Evaluation out{client, metrics(0), metrics(1), metrics(2), metrics(3)};
   if (rows.size(0) == kWithGlobal) out.global_test = metrics(4), out.global_val = metrics(5);
   out.notes = taken(fields.tensors, "notes/");
+  if (fields.tensors.contains("confusion/pre") || fields.tensors.contains("confusion/post")) {
+    TESSERA_ASSIGN(out.pre_confusion, confusion_of(fields, "confusion/pre", out.pre_test));
+    TESSERA_ASSIGN(out.post_confusion, confusion_of(fields, "confusion/post", out.post_test));
+    if (out.pre_confusion->classes != out.post_confusion->classes)
+      return fields.wrong("'confusion/pre' and 'confusion/post' differ in their classes");
+  }
   return out;
 }
 

@@ -41,6 +41,9 @@ struct Evaluation {
   ClientId client = 0;
   ClientMetrics pre_test, post_test, pre_val, post_val;
   std::optional<ClientMetrics> global_test, global_val;
+  /// Of the test part; at the last evaluation, and where there are not too many classes. Both or
+  /// none.
+  std::optional<Confusion> pre_confusion = std::nullopt, post_confusion = std::nullopt;
   TensorDict notes;  // what the client tells of its model of the post view
 };
 

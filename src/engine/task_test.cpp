@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 
 #include "base/key.hpp"
 #include "io/tensor/tensor_codec.hpp"
@@ -33,9 +34,10 @@ Reply full_reply() {
   out.client = 12, out.kind = TaskKind::kEvaluate, out.round = 7, out.attempt = 3;
   out.loss = 0.1, out.cpu_seconds = 2.5;
   Evaluation e{.client = 12};
-  e.pre_test = {4, 3, 0.1, 0.2, 0.3, 0.4};
-  e.post_test = {4, 1, std::nan(""), 0.2, 0.3, 0.4};
+  e.pre_test = {4, 3, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7};
+  e.post_test = {4, 1, std::nan(""), 0.2, 0.3, 0.4, 0.5, std::nan(""), 0.7};
   e.global_test = ClientMetrics{4, 2, 1e-300, 0, 0, 0};
+  e.pre_confusion = {2, {2, 1, 0, 1}}, e.post_confusion = {2, {0, 3, 0, 1}};
   e.global_val = ClientMetrics{};
   e.notes = {{"a", at::tensor({9.0})}};
   out.evaluation = e;
@@ -85,6 +87,12 @@ TEST(Reply, SurvivesItsBytesBitForBit) {
   EXPECT_EQ(back->evaluation->pre_test.loss, 0.1);
   EXPECT_TRUE(std::isnan(back->evaluation->post_test.loss));
   EXPECT_EQ(back->evaluation->global_test->loss, 1e-300);
+  EXPECT_EQ(back->evaluation->pre_test.balanced_accuracy, 0.5);
+  EXPECT_EQ(back->evaluation->pre_test.auroc, 0.6);
+  EXPECT_EQ(back->evaluation->pre_test.ece, 0.7);
+  EXPECT_TRUE(std::isnan(back->evaluation->post_test.auroc));
+  EXPECT_EQ(back->evaluation->pre_confusion, full_reply().evaluation->pre_confusion);
+  EXPECT_EQ(back->evaluation->post_confusion->at(0, 1), 3);
   EXPECT_FALSE(back->hello);
   const auto hello = decode_reply(shared(encode_reply(introduction())));
   ASSERT_TRUE(hello.ok()) << message(hello.status());
@@ -131,20 +139,20 @@ TEST(Messages, SayWhatIsWrongWithThem) {
   auto reply = full_reply();
   auto tensors = (*decode(shared(encode_reply(reply)), "reply")).tensors;
   auto meta = (*decode(shared(encode_reply(reply)), "reply")).metadata;
-  tensors["metrics"] = at::zeros({5, 6}, at::kDouble);
+  tensors["metrics"] = at::zeros({5, 9}, at::kDouble);
   EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
               FailsWith(Error::kInvalid, "'metrics' has 5 rows"));
-  tensors["metrics"] = at::zeros({4, 6});
+  tensors["metrics"] = at::zeros({4, 9});
   EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
               FailsWith(Error::kInvalid, "'metrics' is missing or misshapen"));
   // Counts that are none: a cast of them to a whole number would mean nothing.
   for (const double count : {-1.0, 0.5, 1e300, std::nan("")}) {
-    tensors["metrics"] = at::zeros({4, 6}, at::kDouble);
+    tensors["metrics"] = at::zeros({4, 9}, at::kDouble);
     tensors["metrics"][2][0] = count;
     EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
                 FailsWith(Error::kInvalid, "row 2 of 'metrics' counts 0 of"));
   }
-  tensors["metrics"] = at::zeros({4, 6}, at::kDouble);
+  tensors["metrics"] = at::zeros({4, 9}, at::kDouble);
   tensors["metrics"][0][1] = 1;
   EXPECT_THAT(decode_reply(shared(encode(tensors, meta))).status(),
               FailsWith(Error::kInvalid, "row 0 of 'metrics' counts 1 of 0"));
@@ -158,10 +166,41 @@ TEST(Messages, SayWhatIsWrongWithThem) {
               FailsWith(Error::kInvalid, "'up/w' is not expected"));
   other = full_reply(), other.kind = TaskKind::kTrain;
   EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
+              FailsWith(Error::kInvalid, "'confusion/post' is not expected"));
+  other.evaluation->pre_confusion.reset(), other.evaluation->post_confusion.reset();
+  EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
               FailsWith(Error::kInvalid, "'metrics' is not expected"));
   other = introduction(), other.kind = TaskKind::kTrain;
   EXPECT_THAT(decode_reply(shared(encode_reply(other))).status(),
               FailsWith(Error::kInvalid, "'name' is not expected"));
+}
+
+TEST(Messages, ConfusionsMustBeWhatTheMetricsCount) {
+  const auto whole = *decode(shared(encode_reply(full_reply())), "reply");
+  const auto with = [&](const char* name, const Tensor& value) {
+    auto tensors = whole.tensors;
+    tensors.erase(name);
+    if (value.defined()) tensors.emplace(name, value);
+    return decode_reply(shared(encode(tensors, whole.metadata))).status();
+  };
+  const auto counts = [](std::vector<int64_t> n) { return at::tensor(n, at::kLong).view({2, 2}); };
+  EXPECT_TRUE(with("confusion/pre", counts({3, 0, 1, 0})).ok()) << "3 of 4, in another way";
+  for (const auto& value :
+       {Tensor(), at::zeros({2, 2}), at::zeros({4}, at::kLong), at::zeros({2, 3}, at::kLong),
+        at::zeros({0, 0}, at::kLong), at::zeros({101, 101}, at::kLong)})
+    EXPECT_THAT(with("confusion/post", value),
+                FailsWith(Error::kInvalid, "'confusion/post' is missing or misshapen"));
+  for (const int64_t n : {int64_t{-1}, int64_t{5}, std::numeric_limits<int64_t>::max(),
+                          std::numeric_limits<int64_t>::min()})
+    EXPECT_THAT(with("confusion/pre", counts({n, 1, 0, 1})),
+                FailsWith(Error::kInvalid, "'confusion/pre' does not count 4 samples"));
+  EXPECT_THAT(with("confusion/pre", counts({2, 0, 0, 1})),
+              FailsWith(Error::kInvalid, "3 of 3 samples as correct where 'metrics' has 3 of 4"));
+  EXPECT_THAT(with("confusion/pre", counts({2, 2, 0, 0})),
+              FailsWith(Error::kInvalid, "counts 2 of 4 samples as correct"));
+  auto three = at::zeros({3, 3}, at::kLong);
+  three[0][0] = 3, three[0][2] = 1;
+  EXPECT_THAT(with("confusion/pre", three), FailsWith(Error::kInvalid, "differ in their classes"));
 }
 
 // Whatever a peer sends is an error or a message that encodes again; never a crash.

@@ -158,8 +158,18 @@ bool Csv::missing(size_t row, size_t column) const {
 }
 
 Status Csv::bad_cell(size_t row, size_t column, std::string_view wanted) const {
-  return fail(Error::kInvalid, "{}, line {}, column '{}': '{}' is not {}", name_, lines_[row],
-              printable(header_[column]), printable(cell(row, column)), wanted);
+  return fail(Error::kInvalid, "{}: '{}' is not {}", place(row, column),
+              printable(cell(row, column)), wanted);
+}
+
+std::string Csv::place(size_t row, size_t column) const {
+  return fmt::format("{}, line {}, column '{}'", name_, lines_[row], printable(header_[column]));
+}
+
+std::optional<double> Csv::number(size_t row, size_t column) const {
+  double value = 0;
+  if (missing(row, column) || !to_number(cell(row, column), value)) return std::nullopt;
+  return value;
 }
 
 Result<std::vector<double>> Csv::numbers(std::string_view name) const {

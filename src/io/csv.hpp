@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,13 @@ class Csv {
   std::string_view cell(size_t row, size_t column) const;
   /// Empty or the unquoted text NA.
   bool missing(size_t row, size_t column) const;
+
+  /// "NAME, line L, column 'C'", for messages about a cell.
+  std::string place(size_t row, size_t column) const;
+  /// The line a row starts on, from 1; the header's is usually 1.
+  size_t line(size_t row) const { return lines_[row]; }
+  /// The cell as a finite number (exponents allowed); none for any other text and where missing.
+  std::optional<double> number(size_t row, size_t column) const;
 
   /// A column as numbers (exponents allowed); NaN where missing. kInvalid for other text and for
   /// inf and nan.

@@ -63,6 +63,17 @@ TEST(Csv, ErrorsNameLineAndColumn) {
   EXPECT_THAT(parse("x\nNA\n")->integers("x"), FailsWith(Error::kInvalid, "line 2"));
 }
 
+TEST(Csv, ACellIsANumberOrNot) {
+  const auto csv = parse("a,b\n+1.5e1,x\n,\"NA\"\n");
+  ASSERT_THAT(csv, Succeeds());
+  EXPECT_EQ(csv->number(0, 0), 15.0);
+  EXPECT_EQ(csv->number(0, 1), std::nullopt);
+  EXPECT_EQ(csv->number(1, 0), std::nullopt);
+  EXPECT_EQ(csv->number(1, 1), std::nullopt);
+  EXPECT_EQ(csv->place(1, 1), "f.csv, line 3, column 'b'");
+  EXPECT_EQ(csv->line(1), 3u);
+}
+
 TEST(Csv, RefusesMalformedFiles) {
   EXPECT_THAT(parse(""), FailsWith(Error::kInvalid, "f.csv: the file is empty"));
   EXPECT_THAT(parse("a,b\n1,2\n3\n"), FailsWith(Error::kInvalid, "f.csv, line 3: 1 field where"));

@@ -252,8 +252,16 @@ class MethodDraft {
 /// A line of the method table: plain text and a factory, cheap to copy.
 struct MethodInfo {
   std::string name;
-  std::string line;            // what it does, for `tessera methods`
-  std::string paper;           // who proposed it
+  std::string line;      // what it does, for `tessera methods`: at most 59 characters
+  std::string paper;     // who proposed it; "-": nobody in particular
+  std::string equation;  // where in the paper: "Algorithm 1, eq. 2"; may be empty
+  std::string section;   // of docs/methods.md: "1.5"; empty for methods of others
+  /// What travels to and from a client in a round of training with default options, in numbers:
+  /// "0", "d" (the model), "d_B" (its base, all but the last layer), "d_P" (that layer), "d_A"
+  /// (attention projections), "d_BN" (batch norms), multiples and differences: "2 d", "d - d_A".
+  /// The conformance suite measures it.
+  std::string down, up;
+  std::string exposure;        // who gets to see what of a client
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
   /// A new draft with default options each time. Never empty in methods().
@@ -277,8 +285,12 @@ MethodInfo describe(MethodInfo info) {
   return info;
 }
 
-/// All methods, in the order they are shown. Names are unique. Lives as long as the program.
+/// All methods, in the order they are shown, those of plugins last. Names are unique. References
+/// into it hold until the next add_methods().
 const std::vector<MethodInfo>& methods();
+/// More lines of the table, all of them or none. kExists if a name is taken; kInvalid if it is no
+/// plain name (a-z, 0-9, -, _) or there is no draft. Not thread-safe: for when a program starts.
+Status add_methods(const std::vector<MethodInfo>& lines);
 /// By its exact name; kNotFound for an unknown one, which suggests the nearest.
 Result<MethodInfo> find_method(const std::string& name);
 

@@ -46,13 +46,14 @@ struct Apfl : FedAvg {
     EpochStream stream(site, Part::kTrain, train.batch);
     const int64_t steps = train.epochs * stream.per_epoch();
     Optimizer shared(train, train.lr_at(site.round)), own(train, train.lr_at(site.round));
+    const auto loss = train.loss_on(site.data);
     auto slope = at::empty_like(g.w);
     for (int64_t step = 0; step < steps; ++step) {
       const auto [batch, key] = stream.next();
-      batch_gradient(site.model, out.w, batch, train.loss_kind(), key, slope);
+      batch_gradient(site.model, out.w, batch, loss, key, slope);
       shared.step(out.w.w, slope);
       auto mixed = mixture(out.me, out.w, site.model);
-      out.loss += batch_gradient(site.model, mixed, batch, train.loss_kind(), key, slope);
+      out.loss += batch_gradient(site.model, mixed, batch, loss, key, slope);
       // Both by the slope at the mixture of the old v and a.
       const double share = step == 0 ? next_share(out, slope, site.round) : out.me.a;
       auto part = slope.mul(out.me.a);
@@ -104,6 +105,12 @@ MethodInfo apfl() {
   return describe<Apfl>({.name = "apfl",
                          .line = "a learned mixture of an own model and the global one",
                          .paper = "Deng, Kamani and Mahdavi, 2020",
+                         .equation = "Algorithm 1",
+                         .section = "4.4",
+                         .down = "d",
+                         .up = "d",
+                         .exposure = "the server gets a copy of the global model that it trained; "
+                                     "its own model stays with it",
                          .headline = View::kPost});
 }
 

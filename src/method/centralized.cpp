@@ -20,6 +20,10 @@ MethodInfo centralized() {
   return describe<Centralized>({.name = "centralized",
                                 .line = "one model on pooled data: a reference without privacy",
                                 .paper = "-",
+                                .section = "1.2",
+                                .down = "0",
+                                .up = "0",
+                                .exposure = "all data lie in one place: no privacy at all",
                                 .headline = View::kPre,
                                 .pooled = true});
 }

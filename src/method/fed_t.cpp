@@ -48,18 +48,31 @@ struct Ftl : FedT {
 }  // namespace
 
 MethodInfo ftl() {
-  return describe<Ftl>({.name = "ftl",
-                        .line = "fedavg, then the layers above the features fit each client",
-                        .paper = "baseline of Configure Your Federation (FedHAM)",
-                        .headline = View::kPost});
+  return describe<Ftl>(
+      {.name = "ftl",
+       .line = "fedavg, then the layers above the features fit each client",
+       .paper = "baseline of Configure Your Federation (FedHAM)",
+       .section = "3.1",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .headline = View::kPost});
 }
 
 MethodInfo fed_t() {
-  return describe<FedT>({.name = "fed_t",
-                         .line = "fedavg, then convolutions frozen and the rest fit to each client",
-                         .paper = "Zhang and Liu, Personalized Federated Learning with Attention "
-                                  "Mechanisms",
-                         .headline = View::kPost});
+  return describe<FedT>(
+      {.name = "fed_t",
+       .line = "fedavg, then all but the convolutions fit each client",
+       .paper = "Zhang and Liu, Personalized Federated Learning with Attention "
+                "Mechanisms",
+       .equation = "section 3.1",
+       .section = "3.1",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -152,12 +152,18 @@ struct FedTA : FedAvg {
 }  // namespace
 
 MethodInfo fed_t_a() {
-  return describe<FedTA>({.name = "fed_t_a",
-                          .line = "fed_t with attention to channels and places in front of the "
-                                  "linear layers",
-                          .paper = "Zhang and Liu, Personalized Federated Learning with Attention "
-                                   "Mechanisms",
-                          .headline = View::kPost});
+  return describe<FedTA>(
+      {.name = "fed_t_a",
+       .line = "fed_t with attention in front of the linear layers",
+       .paper = "Zhang and Liu, Personalized Federated Learning with Attention "
+                "Mechanisms",
+       .equation = "section 3.3",
+       .section = "3.2",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

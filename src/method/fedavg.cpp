@@ -20,10 +20,16 @@ FedAvg::Server FedAvg::aggregate(Server, std::span<const Received<Up>> uploads,
 }
 
 MethodInfo fedavg() {
-  return describe<FedAvg>({.name = "fedavg",
-                           .line = "weighted average of locally trained models",
-                           .paper = "McMahan et al., AISTATS 2017",
-                           .headline = View::kPre});
+  return describe<FedAvg>(
+      {.name = "fedavg",
+       .line = "weighted average of locally trained models",
+       .paper = "McMahan et al., AISTATS 2017",
+       .equation = "Algorithm 1",
+       .section = "1.3",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPre});
 }
 
 }  // namespace tessera

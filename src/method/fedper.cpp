@@ -72,6 +72,12 @@ MethodInfo fedper() {
   return describe<FedPer>({.name = "fedper",
                            .line = "shared base, private head",
                            .paper = "Arivazhagan et al., 2019",
+                           .equation = "Algorithms 1 and 2",
+                           .section = "2.1",
+                           .down = "d_B",
+                           .up = "d_B",
+                           .exposure = "the server gets its trained base; the head stays with it "
+                                       "(head = mean: it is sent, too)",
                            .headline = View::kPost});
 }
 

@@ -24,10 +24,16 @@ struct FedProx : FedAvg {
 }  // namespace
 
 MethodInfo fedprox() {
-  return describe<FedProx>({.name = "fedprox",
-                            .line = "fedavg with a pull towards the global model",
-                            .paper = "Li et al., MLSys 2020",
-                            .headline = View::kPre});
+  return describe<FedProx>(
+      {.name = "fedprox",
+       .line = "fedavg with a pull towards the global model",
+       .paper = "Li et al., MLSys 2020",
+       .equation = "eq. 2",
+       .section = "1.5",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPre});
 }
 
 }  // namespace tessera

@@ -81,6 +81,11 @@ MethodInfo fedrep() {
   return describe<FedRep>({.name = "fedrep",
                            .line = "shared base, private head, fitted one after the other",
                            .paper = "Collins et al., ICML 2021",
+                           .equation = "Algorithm 1",
+                           .section = "2.3",
+                           .down = "d_B",
+                           .up = "d_B",
+                           .exposure = "the server gets its trained base; the head stays with it",
                            .headline = View::kPost});
 }
 

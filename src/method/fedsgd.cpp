@@ -15,14 +15,15 @@ struct FedSgd : FedAvg {
   }
 
   FullGradient gradient(const Weights& g, const Site& site) const {
-    if (batch == "full") return full_gradient(g, site, train.loss_kind(), Part::kTrain);
+    const auto loss = train.loss_on(site.data);
+    if (batch == "full") return full_gradient(g, site, loss, Part::kTrain);
     FullGradient out{at::empty_like(g.w)};
     const auto order = Rng(derive(site.key, 0)).permutation(site.data.train_size());
     const auto size = std::min<size_t>(order.size(), static_cast<size_t>(train.batch));
     Weights at = g;
     out.loss =
         batch_gradient(site.model, at, site.data.take(Part::kTrain, std::span(order).first(size)),
-                       train.loss_kind(), derive(site.key, 0, 0), out.grad);
+                       loss, derive(site.key, 0, 0), out.grad);
     out.buffers = at.b;
     return out;
   }
@@ -49,10 +50,16 @@ struct FedSgd : FedAvg {
 }  // namespace
 
 MethodInfo fedsgd() {
-  return describe<FedSgd>({.name = "fedsgd",
-                           .line = "one step along the mean gradient per round",
-                           .paper = "McMahan et al., AISTATS 2017",
-                           .headline = View::kPre});
+  return describe<FedSgd>(
+      {.name = "fedsgd",
+       .line = "one step along the mean gradient per round",
+       .paper = "McMahan et al., AISTATS 2017",
+       .equation = "section 2",
+       .section = "1.4",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its gradient; other clients get the model it leads to",
+       .headline = View::kPre});
 }
 
 }  // namespace tessera

@@ -119,6 +119,12 @@ MethodInfo lgfedavg() {
   return describe<LgFedAvg>({.name = "lgfedavg",
                              .line = "private representation, shared top layers",
                              .paper = "Liang et al., 2020",
+                             .equation = "Algorithm 1",
+                             .section = "2.2",
+                             .down = "d",
+                             .up = "d",
+                             .exposure = "the server gets its top layers, in the warm-up its whole "
+                                         "model; then its base stays with it",
                              .headline = View::kPost});
 }
 

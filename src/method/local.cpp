@@ -92,6 +92,10 @@ MethodInfo local() {
   return describe<LocalTrain>({.name = "local",
                                .line = "every client alone: the lower reference",
                                .paper = "-",
+                               .section = "1.1",
+                               .down = "0",
+                               .up = "0",
+                               .exposure = "nothing leaves a client",
                                .headline = View::kPost});
 }
 

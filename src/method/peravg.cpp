@@ -45,23 +45,22 @@ struct PerFedAvg : FedAvg {
 
   /// Gradient of L(w − alpha ∇L(w)) into `grad`; w's running statistics follow the adapted model.
   double meta_gradient(Weights& w, std::span<const Examples> batch, const Model& model,
-                       uint64_t key, Tensor& grad) const {
+                       const Loss& loss, uint64_t key, Tensor& grad) const {
     Weights adapted = w;
-    batch_gradient(model, adapted, batch[0], train.loss_kind(), derive(key, 0), grad);
+    batch_gradient(model, adapted, batch[0], loss, derive(key, 0), grad);
     adapted.w = w.w.sub(grad, alpha);
-    const double loss =
-        batch_gradient(model, adapted, batch[1], train.loss_kind(), derive(key, 1), grad);
+    const double value = batch_gradient(model, adapted, batch[1], loss, derive(key, 1), grad);
     if (mode == "hf")
-      grad.sub_(hvp_by_difference(model, w, batch[2], train.loss_kind(), derive(key, 2), grad),
-                alpha);
+      grad.sub_(hvp_by_difference(model, w, batch[2], loss, derive(key, 2), grad), alpha);
     w.b = adapted.b;
-    return loss;
+    return value;
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const int64_t n = local.data.train_size(), passes = n > 0 ? train.epochs : 0;
     Trained out{g.clone()};
     Optimizer optimizer(train, (beta > 0 ? beta : train.lr) * train.decay_at(local.round));
+    const auto loss = train.loss_on(local.data);
     auto grad = at::empty_like(g.w);
     for (int64_t pass = 0; pass < passes; ++pass) {
       const auto order = draw(n, derive(local.key, pass));
@@ -70,8 +69,8 @@ struct PerFedAvg : FedAvg {
         std::vector<Examples> batch;
         for (int64_t k = 0; k < batches(); ++k, next += train.batch)
           batch.push_back(local.data.take(Part::kTrain, std::span(next, next + train.batch)));
-        out.loss +=
-            meta_gradient(out.weights, batch, local.model, derive(local.key, pass, step), grad);
+        out.loss += meta_gradient(out.weights, batch, local.model, loss,
+                                  derive(local.key, pass, step), grad);
         optimizer.step(out.weights.w, grad);
       }
     }
@@ -84,13 +83,14 @@ struct PerFedAvg : FedAvg {
     EpochStream stream(local, local.data.adaptation(), train.batch);
     const int64_t all = stream.per_epoch(), taken = adapt_batches > 0 ? adapt_batches : all;
     Weights out = g.clone();
+    const auto loss = train.loss_on(local.data);
     auto grad = at::empty_like(g.w);
     for (int64_t step = 0; all > 0 && step < (local.newcomer ? ft_steps : 1); ++step) {
       auto sum = at::zeros_like(g.w);
       double samples = 0;
       for (int64_t k = 0; k < std::min(taken, all); ++k) {
         const auto [batch, key] = stream.next();
-        batch_gradient(local.model, out, batch, train.loss_kind(), key, grad);
+        batch_gradient(local.model, out, batch, loss, key, grad);
         sum.add_(grad, static_cast<double>(batch.size()));
         samples += static_cast<double>(batch.size());
       }
@@ -128,10 +128,16 @@ struct PerFedAvg : FedAvg {
 }  // namespace
 
 MethodInfo peravg() {
-  return describe<PerFedAvg>({.name = "peravg",
-                              .line = "a global model that is good after one gradient step",
-                              .paper = "Fallah, Mokhtari and Ozdaglar, NeurIPS 2020",
-                              .headline = View::kPost});
+  return describe<PerFedAvg>(
+      {.name = "peravg",
+       .line = "a global model that is good after one gradient step",
+       .paper = "Fallah, Mokhtari and Ozdaglar, NeurIPS 2020",
+       .equation = "Algorithm 1",
+       .section = "4.2",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

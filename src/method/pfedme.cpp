@@ -20,7 +20,7 @@ struct PFedMe : FedAvg {
     Weights theta;
     static void fields(auto& m, auto&& f) { f("theta", m.theta); }
   };
-  double lambda = 15, eta = 0.005, eta_p = 0.09, beta = 1;
+  double lambda = 15, eta = 0.005, eta_p = 0.03, beta = 1;
   int64_t inner = 5, batches = 20;
   static void options(auto& m, auto&& f) {
     f(above("lambda", 0, "pull of a client's own model to its copy of the global one"), m.lambda);
@@ -51,12 +51,12 @@ struct PFedMe : FedAvg {
     if (stream.per_epoch() == 0) return out;
     const double decay = train.decay_at(site.round);
     const auto pull = pull_to(out.w.w, lambda);  // moves with w, which is stepped in place
+    const auto loss = train.loss_on(site.data);
     auto grad = at::empty_like(g.w);
     for (int64_t r = 0; r < batches; ++r) {
       const auto [batch, key] = stream.next();
       for (int64_t k = 0; k < inner; ++k) {
-        out.loss +=
-            batch_gradient(site.model, out.theta, batch, train.loss_kind(), derive(key, k), grad);
+        out.loss += batch_gradient(site.model, out.theta, batch, loss, derive(key, k), grad);
         pull(out.theta.w, grad);
         out.theta.w.sub_(grad, decay * eta_p);
       }
@@ -85,10 +85,17 @@ struct PFedMe : FedAvg {
 }  // namespace
 
 MethodInfo pfedme() {
-  return describe<PFedMe>({.name = "pfedme",
-                           .line = "own models by Moreau envelopes, which the global one follows",
-                           .paper = "Dinh, Tran and Nguyen, NeurIPS 2020",
-                           .headline = View::kPost});
+  return describe<PFedMe>(
+      {.name = "pfedme",
+       .line = "own models by Moreau envelopes; the global one follows",
+       .paper = "Dinh, Tran and Nguyen, NeurIPS 2020",
+       .equation = "Algorithm 1",
+       .section = "4.3",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets the model that its own one is pulled to; its own model stays with it",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

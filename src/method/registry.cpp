@@ -45,9 +45,11 @@ MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
 
-const std::vector<MethodInfo>& methods() {
+namespace {
+
+std::vector<MethodInfo>& table() {
   // clang-format off
-  static const std::vector<MethodInfo> table{
+  static std::vector<MethodInfo> lines{
       local(),
       centralized(),
       fedavg(),
@@ -89,7 +91,35 @@ const std::vector<MethodInfo>& methods() {
       pfedgp(),
   };
   // clang-format on
-  return table;
+  return lines;
+}
+
+/// kInvalid or kExists: why a line cannot join `others`.
+Status check_line(const MethodInfo& info, const std::vector<MethodInfo>& others) {
+  if (!is_plain_name(info.name))
+    return fail(Error::kInvalid,
+                "'{}' does not do as a method's name: 1 to 64 of a-z, 0-9, - and _", info.name);
+  if (!info.draft)
+    return fail(Error::kInvalid, "method '{}' has no draft; make its line with describe<>()",
+                info.name);
+  for (const auto& other : others)
+    if (other.name == info.name)
+      return fail(Error::kExists, "there is already a method '{}'; choose another name", info.name);
+  return ok();
+}
+
+}  // namespace
+
+const std::vector<MethodInfo>& methods() { return table(); }
+
+Status add_methods(const std::vector<MethodInfo>& lines) {
+  auto longer = table();
+  for (const auto& info : lines) {
+    TESSERA_RETURN_IF_ERROR(check_line(info, longer));
+    longer.push_back(info);
+  }
+  table() = std::move(longer);
+  return ok();
 }
 
 Result<MethodInfo> find_method(const std::string& name) {

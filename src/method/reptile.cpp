@@ -55,8 +55,13 @@ struct Reptile : FedAvg {
 MethodInfo reptile() {
   return describe<Reptile>(
       {.name = "reptile",
-       .line = "first-order meta-learning: a damped step towards fine-tuned models",
+       .line = "first-order meta-learning: a step towards tuned models",
        .paper = "Nichol, Achiam and Schulman, 2018",
+       .equation = "Algorithm 2",
+       .section = "1.6",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
        .headline = View::kPost});
 }
 

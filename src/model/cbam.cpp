@@ -56,7 +56,7 @@ int64_t kernel_for(const std::vector<int64_t>& map_shape) {
 }
 
 Cbam::Cbam(std::shared_ptr<const Sequential> base, const CbamOptions& options)
-    : base_(std::move(base)), scale_(std::pow(1 + std::exp(-options.bias), 2)) {
+    : base_(std::move(base)), options_(options), scale_(std::pow(1 + std::exp(-options.bias), 2)) {
   const auto& map = base_->map_shape();
   if (map.size() != 3) throw std::invalid_argument("attention needs maps [C, H, W]");
   const int64_t kernel = options.kernel > 0 ? options.kernel : kernel_for(map);

@@ -36,6 +36,9 @@ class Cbam final : public Model {
   /// std::invalid_argument where samples are not images or the kernel is even or too wide.
   Cbam(std::shared_ptr<const Sequential> base, const CbamOptions& options);
 
+  const Sequential& base() const { return *base_; }
+  const CbamOptions& options() const { return options_; }
+  double scale() const { return scale_; }  // s above
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return base_->buffers(); }
   Weights init(uint64_t key) const override { return inserted(base_->init(key), key); }
@@ -55,6 +58,7 @@ class Cbam final : public Model {
   std::vector<Tensor> own_views(const Weights& at) const;
 
   std::shared_ptr<const Sequential> base_;
+  CbamOptions options_;
   double scale_;
   Layout own_, layout_;
   std::vector<Fill> fills_;  // of own_

@@ -180,7 +180,7 @@ TEST(Cbam, InsertionHardlyChangesThePrediction) {
       const Tensor change = net.predict(net.inserted(at, 3), x) - before;
       EXPECT_LT((change.norm() / before.norm()).item<double>(), 0.05) << info.name;
     }
-  EXPECT_EQ(checked, 16);  // eight networks, two kinds of images
+  EXPECT_EQ(checked, 18);  // nine networks, two kinds of images
 }
 
 TEST(Cbam, OnMapsItIsTheSameNetwork) {

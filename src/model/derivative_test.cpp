@@ -27,13 +27,24 @@ std::string name_of(const ::testing::TestParamInfo<Case>& info) {
   return name;
 }
 
+/// Networks that are not in the table: every activation, with norm and dropout.
+ModelOptions options_of(const std::string& name) {
+  ModelOptions out;
+  out.name = name;
+  if (name != "own-tanh" && name != "own-gelu") return out;
+  out.name = "cnn", out.activation = name.substr(4);
+  out.layers = {"conv 3 3 pad 1", "norm", "pool 3 2", "conv 4 3",   "dropout 0.2",
+                "linear 9",       "norm", "linear 7", "dropout 0.4"};
+  return out;
+}
+
 /// One problem: a model, weights, a batch.
 class Derivative : public ::testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
     const Case& c = GetParam();
-    model_ = testing::made(c.name, c.shape);
+    model_ = *make_model(options_of(c.name), c.shape);
     at_ = testing::moved(*model_, 11);
     x_ = testing::batch(c.shape, c.batch, 12);
     y_ = testing::labels(c.batch, c.shape.classes, 13);
@@ -143,8 +154,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"cnn128", kColour, 2, 10}, Case{"alex28", kGrey, 2, 16},
                       Case{"alex28-s", kGrey, 2, 64}, Case{"gru64", kAir, 3, 60, Loss::kMultiLabel},
                       Case{"gru128", kAir, 2, 60}, Case{"vit-s", kColour, 3, 80},
-                      Case{"vit-s28", kGrey, 2, 80, Loss::kMultiLabel},
-                      Case{"vit-p", kTiny, 2, 74}),
+                      Case{"vit-s28", kGrey, 2, 80, Loss::kMultiLabel}, Case{"vit-p", kTiny, 2, 74},
+                      Case{"own-tanh", kTiny, 5, 60}, Case{"own-gelu", kTiny, 5, 60},
+                      Case{"own-gelu", kTiny, 5, 40, Loss::kMultiLabel, false}),
     name_of);
 
 }  // namespace

@@ -66,7 +66,7 @@ Gru::Gru(GruSpec spec, Init init) : spec_(spec) {
 }
 
 Weights Gru::init(uint64_t key) const {
-  return {drawn(layout_, fills_, key), at::empty({0}, at::kFloat)};
+  return started({drawn(layout_, fills_, key), at::empty({0}, at::kFloat)});
 }
 
 void Gru::check(const Tensor& x) const {

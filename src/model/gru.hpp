@@ -23,6 +23,7 @@ class Gru final : public Model {
   /// kHe0: Xavier for inputs and orthogonal for states, gate by gate, no biases; kTorch: uniform.
   Gru(GruSpec spec, Init init);
 
+  const GruSpec& spec() const { return spec_; }
   const Layout& layout() const override { return layout_; }
   const Layout& buffers() const override { return buffers_; }
   Weights init(uint64_t key) const override;

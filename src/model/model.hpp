@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.hpp"
+#include "model/options.hpp"
 #include "tensor/layout.hpp"
 #include "tensor/weights.hpp"
 
@@ -23,27 +24,52 @@ struct Pass {
 
 struct Output {
   Tensor logits;    // [n, classes]
-  Tensor features;  // [n, z]: what the last linear layer sees
+  Tensor features;  // [n, z]: what the last linear layer sees; undefined without has_features()
   Tensor buffers;   // [d_b]: running statistics after this pass (detached); as given in eval
 };
 
-/// Cross-entropy on class indices, or the mean over classes of binary logistic losses on one-hot
-/// targets (MultiLabelSoftMargin; the air-quality data's loss).
-enum class Loss { kCrossEntropy, kMultiLabel };
+/// What training makes small: cross-entropy on class indices, or the mean over classes of binary
+/// logistic losses on one-hot targets (MultiLabelSoftMargin; the air-quality data's loss).
+struct Loss {
+  enum class Kind { kCrossEntropy, kMultiLabel };
+  static const Loss kCrossEntropy, kMultiLabel;
+
+  Kind kind = Kind::kCrossEntropy;
+  /// What a sample of each class counts for [classes]; null: 1. They do not change what the sum
+  /// over a batch is divided by.
+  std::shared_ptr<const std::vector<float>> weights = nullptr;
+
+  float weight(int64_t label) const {
+    return weights ? (*weights)[static_cast<size_t>(label)] : 1.0F;
+  }
+  bool operator==(const Loss&) const = default;
+};
+inline const Loss Loss::kCrossEntropy{Loss::Kind::kCrossEntropy};
+inline const Loss Loss::kMultiLabel{Loss::Kind::kMultiLabel};
 
 /// Mean loss over the batch: logits [n, classes], y int64 [n]. Differentiable twice.
-Tensor loss_value(Loss loss, const Tensor& logits, const Tensor& y);
+Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y);
+
+/// Numbers to begin with instead of drawn ones: where `given_w` [d] and `given_b` [d_b] (bool) are
+/// true, those of `values` (float32).
+struct Start {
+  Weights values;
+  Tensor given_w, given_b;
+};
 
 /// Immutable and thread-safe: any number of clients call the same object at once.
 class Model {
  public:
   virtual ~Model() = default;
-  virtual const Layout& layout() const = 0;      // of Weights::w
-  virtual const Layout& buffers() const = 0;     // of Weights::b; empty without BatchNorm
-  virtual Weights init(uint64_t key) const = 0;  // float32
+  virtual const Layout& layout() const = 0;   // of Weights::w
+  virtual const Layout& buffers() const = 0;  // of Weights::b; empty without BatchNorm
+  /// float32; a function of the key, but for what start_at was given.
+  virtual Weights init(uint64_t key) const = 0;
   /// x [n, …]; works in the dtype of the weights (float32, or float64 for tests) and can be
   /// differentiated twice with respect to at.w and x.
   virtual Output forward(const Weights& at, const Tensor& x, const Pass& pass) const = 0;
+  /// False only for networks from elsewhere whose head is not a linear layer that ends them.
+  virtual bool has_features() const { return true; }
 
   /// Hand-written gradient, where a model has one: writes the flat gradient of the mean loss over
   /// the batch into `grad` [d] (every entry) and the loss into `value`. False = no such path for
@@ -54,6 +80,16 @@ class Model {
   }
   /// Logits in evaluation mode without autograd; overridden where a faster path exists.
   virtual Tensor predict(const Weights& at, const Tensor& x) const;
+
+  /// From now on init() begins with these; before the model is shared.
+  void start_at(Start start);
+
+ protected:
+  /// For init(): `drawn` with what start_at was given in its place.
+  Weights started(Weights drawn) const;
+
+ private:
+  std::shared_ptr<const Start> start_;
 };
 
 /// The least that each buffer [d_b] may be after a mix of models: 1e-5 for running variances.
@@ -67,16 +103,23 @@ struct Shape {
 
 enum class Init { kHe0, kTorch };
 
+/// A line of the table: a network by a name, as `tessera models` shows it.
 struct ModelInfo {
   std::string name;
-  std::string line;  // one line for `tessera models`
-  /// Error (a clear sentence) when the shape does not fit the model.
-  std::function<Result<std::unique_ptr<Model>>(const Shape&, Init)> make;
+  std::string line;
+  /// The keys of [model] that it looks at besides name, init, start and start_sha256.
+  std::vector<std::string> keys;
+  /// What it is: mlp, cnn, gru or vit with these options. Those of `keys` are taken from the user.
+  ModelOptions options;
 };
 
-/// The table of models, in the order they are shown.
+/// The table of models, in the order they are shown; without networks from files.
 const std::vector<ModelInfo>& models();
-/// By name; an unknown one suggests the nearest.
+/// By options that check_model finds nothing wrong with. kNotFound: an unknown name, with the
+/// nearest. kInvalid, a clear sentence: the network does not fit the samples, and which ones do; or
+/// what is wrong with the file it should come from.
+Result<std::unique_ptr<Model>> make_model(const ModelOptions& options, const Shape& shape);
+/// One of models() with its defaults.
 Result<std::unique_ptr<Model>> make_model(const std::string& name, const Shape& shape,
                                           Init init = Init::kHe0);
 

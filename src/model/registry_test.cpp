@@ -103,29 +103,33 @@ TEST(Models, OrderIsPyTorchs) {
 TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
   EXPECT_EQ(error_of("lenet", kAir),
             "Model 'lenet' takes images of shape [channels, height, width], but these samples have "
-            "shape [48, 22]; choose mlp100, or gru64 for sequences.");
+            "shape [48, 22]; models that fit: mlp100, gru64, gru128, mlp, gru.");
   EXPECT_EQ(error_of("gru64", kGrey),
             "Model 'gru64' takes sequences of shape [steps, features], but these samples have "
-            "shape [1, 28, 28]; choose mlp100, or lenet for images.");
+            "shape [1, 28, 28]; models that fit: mlp100, lenet, lenet16, lenet16-bn, facnn, "
+            "cnn32-s and others (`tessera models`).");
+  // 28×13 images: two halvings after 5×5 leave nothing of 13, three 3×3 with a border leave 1.
   EXPECT_EQ(error_of("lenet", {{1, 28, 13}, 10}),
             "Model 'lenet' cannot take images of shape [1, 28, 13]: nothing would be left after "
-            "its convolutions; use larger images or mlp100.");
+            "its convolutions; models that fit: mlp100, alex28, alex28-s, mlp.");
   EXPECT_EQ(error_of("lenet", {{1, 28, 16}, 10}), "");   // 16 → 12 → 6 → 2 → 1
   EXPECT_NE(error_of("alex28", {{1, 11, 28}, 10}), "");  // 11 → 5 → 2, less than the window of 3
   EXPECT_EQ(error_of("alex28", {{1, 12, 28}, 10}), "");
   EXPECT_EQ(error_of("vit-s", kAir),
             "Model 'vit-s' takes images of shape [channels, height, width], but these samples have "
-            "shape [48, 22]; choose mlp100, or gru64 for sequences.");
-  EXPECT_EQ(error_of("vit-s", kGrey),
-            "Model 'vit-s' cuts images into patches of 8×8 pixels, which do not divide images of "
-            "shape [1, 28, 28]; choose one that fits: vit-p (4×4), vit-s28 (7×7), vit-s (8×8) or "
-            "lenet.");
+            "shape [48, 22]; models that fit: mlp100, gru64, gru128, mlp, gru.");
+  EXPECT_EQ(
+      error_of("vit-s", kGrey),
+      "Model 'vit-s' cuts images into patches of 8×8 pixels, which do not divide images of "
+      "shape [1, 28, 28]; models that fit: mlp100, lenet, lenet16, lenet16-bn, facnn, cnn32-s "
+      "and others (`tessera models`).");
   EXPECT_EQ(error_of("vit-s", {{3, 16, 40}, 10}), "");
   EXPECT_NE(error_of("vit-s", {{3, 32, 36}, 10}), "");
   EXPECT_EQ(error_of("vit-p", {{1, 128, 128}, 10}), "");
   EXPECT_EQ(error_of("vit-p", {{1, 128, 132}, 10}),
             "Model 'vit-p' would cut images of shape [1, 128, 132] into 1056 patches, more than "
-            "the 1024 it can attend to; use smaller images or a convolutional model.");
+            "the 1024 it can attend to; models that fit: mlp100, lenet, lenet16, lenet16-bn, "
+            "facnn, cnn32-s and others (`tessera models`).");
   EXPECT_EQ(error_of("mlp100", {{784}, 1}),
             "Model 'mlp100' needs at least 2 classes, but the data have 1.");
   EXPECT_NE(error_of("mlp100", {{28, 0}, 10}), "");
@@ -137,6 +141,119 @@ TEST(Models, UnknownNameSuggestsTheNearest) {
   const auto model = make_model("lenett", kGrey);
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(message(model.status()), "There is no model 'lenett' (did you mean 'lenet'?).");
+}
+
+/// What is said to fit is made, whatever was refused.
+TEST(Models, OnlyModelsThatFitAreRecommended) {
+  for (const Shape& shape :
+       {kGrey, kColour, kAir, Shape{{784}, 10}, Shape{{1, 28, 13}, 10}, Shape{{2, 3, 4, 5}, 3}}) {
+    for (const auto& info : models()) {
+      const auto error = error_of(info.name, shape);
+      if (error.empty()) continue;
+      const auto list = error.substr(error.find("models that fit: ") + 17);
+      EXPECT_FALSE(list.starts_with(info.name + ",")) << error;
+      EXPECT_EQ(list.find(" " + info.name + ","), std::string::npos) << error;
+      EXPECT_EQ(error_of(list.substr(0, list.find_first_of(",. ")), shape), "") << error;
+    }
+  }
+}
+
+ModelOptions own(const std::string& name) {
+  ModelOptions out;
+  out.name = name;
+  return out;
+}
+
+/// The same slices in the same order and the same first numbers.
+void expect_same(const ModelOptions& options, const std::string& name, const Shape& shape) {
+  const auto one = make_model(options, shape);
+  ASSERT_TRUE(one.ok()) << one.status();
+  const auto other = made(name, shape);
+  EXPECT_EQ((*one)->layout().fingerprint(), other->layout().fingerprint()) << name;
+  EXPECT_EQ((*one)->buffers().fingerprint(), other->buffers().fingerprint()) << name;
+  EXPECT_TRUE(at::equal((*one)->init(3).w, other->init(3).w)) << name;
+  const auto x = testing::batch(shape, 3, 2).to(at::kFloat);
+  const Weights at = other->init(3);
+  EXPECT_TRUE(
+      at::equal((*one)->forward(at, x, {true, 5}).logits, other->forward(at, x, {true, 5}).logits))
+      << name;
+}
+
+TEST(Models, TheTablesNetworksAreListsUnderAName) {
+  auto mlp = own("mlp");
+  mlp.hidden = {100};
+  expect_same(mlp, "mlp100", kGrey);
+  expect_same(own("cnn"), "facnn", kGrey);
+  auto bn = own("cnn");
+  bn.layers = {"conv 16 5", "norm",       "pool 2", "conv 32 5", "norm",
+               "pool 2",    "linear 120", "norm",   "linear 84", "norm"};
+  expect_same(bn, "lenet16-bn", kColour);
+  bn.layers = {"conv 16 5", "pool 2", "conv 32 5", "pool 2", "linear 120", "linear 84"};
+  bn.norm = "batch";
+  expect_same(bn, "lenet16-bn", kColour);
+  auto alex = own("cnn");
+  alex.layers = {"conv 16 3 pad 1", "pool 2",          "conv 24 3 pad 1", "pool 2",
+                 "conv 32 3 pad 1", "conv 48 3 pad 1", "conv 48 3 pad 1", "pool 3 2",
+                 "linear 128",      "linear 64"};
+  expect_same(alex, "alex28-s", kGrey);
+  auto vit = own("vit");
+  vit.patch = 8, vit.depth = 3;
+  expect_same(vit, "vit-s", kColour);
+  vit.patch = 4, vit.width = 128, vit.depth = 6, vit.heads = 8, vit.head_width = 64;
+  vit.dropout = 0.1;
+  expect_same(vit, "vit-p", kColour);
+  expect_same(own("gru"), "gru64", kAir);
+}
+
+TEST(Models, OwnSizesAreCountedByHand) {
+  const auto count = [](const ModelOptions& options, const Shape& shape) {
+    const auto model = make_model(options, shape);
+    EXPECT_TRUE(model.ok()) << model.status();
+    return model.ok() ? (*model)->layout().numel() : 0;
+  };
+  auto mlp = own("mlp");
+  mlp.hidden = {};
+  EXPECT_EQ(count(mlp, {{7}, 3}), 7 * 3 + 3);
+  mlp.hidden = {5, 4}, mlp.norm = "batch";
+  EXPECT_EQ(count(mlp, {{7}, 3}), (7 * 5 + 5 + 10) + (5 * 4 + 4 + 8) + (4 * 3 + 3));
+  auto cnn = own("cnn");
+  // 9×9, bordered 11×11, after 3×3 again 9×9; windows of 3 at every second place: 4×4.
+  cnn.layers = {"conv 2 3 pad 1", "pool 3 2", "linear 6"};
+  EXPECT_EQ(count(cnn, {{1, 9, 9}, 3}), (9 * 2 + 2) + (2 * 16 * 6 + 6) + (6 * 3 + 3));
+  auto gru = own("gru");
+  gru.units = 5, gru.depth = 3;
+  EXPECT_EQ(count(gru, {{4, 2}, 3}), 3 * 5 * (2 + 5 + 2) + 2 * (3 * 5 * (5 + 5 + 2)) + (5 * 3 + 3));
+}
+
+TEST(Models, ANetworkThatFitsNoMemoryIsRefused) {
+  auto mlp = own("mlp");
+  mlp.hidden = {100000, 100000};
+  const auto model = make_model(mlp, kGrey);
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(message(model.status()).find("Model 'mlp' would have about 10"), std::string::npos)
+      << model.status();
+}
+
+/// Hand-written gradients are for ReLU; the others go through autograd.
+TEST(Models, WhichOwnNetworksHaveGradientsByHand) {
+  const auto by_hand = [](const ModelOptions& options, const Shape& shape) {
+    const auto model = *make_model(options, shape);
+    const auto at = model->init(1);
+    auto grad = at::empty_like(at.w);
+    double value = 0;
+    return model->value_and_grad(at, testing::batch(shape, 4, 1).to(at::kFloat),
+                                 testing::labels(4, shape.classes, 2), Loss::kCrossEntropy, grad,
+                                 value);
+  };
+  auto cnn = own("cnn");
+  EXPECT_TRUE(by_hand(cnn, kGrey));
+  cnn.activation = "tanh";
+  EXPECT_FALSE(by_hand(cnn, kGrey));
+  cnn = own("cnn"), cnn.layers = {"conv 4 3", "dropout 0.5", "linear 8"};
+  EXPECT_FALSE(by_hand(cnn, kGrey));
+  EXPECT_TRUE(by_hand(own("mlp"), kGrey));
+  EXPECT_TRUE(by_hand(own("gru"), kAir));
+  EXPECT_TRUE(by_hand(own("vit"), kGrey));
 }
 
 /// The bits of a call depend on its arguments alone.

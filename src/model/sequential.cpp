@@ -19,6 +19,21 @@ Tensor convolve(const Tensor& x, const Tensor& weight, const Tensor& bias, int64
   return at::thnn_conv2d(x, weight, {weight.size(2), weight.size(3)}, bias, {1, 1}, {pad, pad});
 }
 
+Tensor activated(Activation activation, const Tensor& x) {
+  switch (activation) {
+    case Activation::kRelu:
+      return at::relu(x);
+    case Activation::kTanh:
+      return at::tanh(x);
+    case Activation::kGelu:
+      return at::gelu(x);
+  }
+  return x;
+}
+
+// The linear layers have the streams 0, 1, … of a pass.
+constexpr uint64_t kConvDropout = 1 << 20;
+
 /// he0: N(0, 2/fan_in) with the deviation times `gain`, biases 0. torch: both ±1/sqrt(fan_in).
 std::pair<Fill, Fill> weight_and_bias(Init init, int64_t fan_in, double gain) {
   const auto inputs = static_cast<double>(fan_in);
@@ -78,12 +93,17 @@ class Walk {
     std::vector<int64_t> batch{x.size(0)};
     batch.insert(batch.end(), spec.sample.begin(), spec.sample.end());
     Tensor now = x.to(views_.front().scalar_type()).reshape(batch);
-    for (const auto& stage : spec.convs) {
+    const bool falls = spec.activation == Activation::kGelu;
+    for (size_t i = 0; i < spec.convs.size(); ++i) {
+      const auto& stage = spec.convs[i];
       const Tensor& weight = next();
       now = convolve(now, weight, next(), stage.pad);
       if (stage.batch_norm) now = normed(now);
+      if (falls) now = activated(spec.activation, now);
       if (stage.pool > 0) now = at::max_pool2d(now, stage.pool, stage.pool_stride);
-      now = at::relu(now);
+      if (!falls) now = activated(spec.activation, now);
+      if (stage.dropout > 0 && pass_.train)
+        now = dropped(now, stage.dropout, derive(pass_.key, kConvDropout + i));
     }
     return now;
   }
@@ -96,7 +116,7 @@ class Walk {
       const Tensor& weight = next();
       now = at::linear(now, weight, next());
       if (stage.batch_norm) now = normed(now);
-      if (stage.relu) now = at::relu(now);
+      if (stage.relu) now = activated(spec.activation, now);
       if (stage.dropout > 0 && pass_.train) now = dropped(now, stage.dropout, derive(pass_.key, i));
     }
     return {now, features, norms_.buffers()};
@@ -132,7 +152,8 @@ std::vector<int64_t> map_shape_of(const SequentialSpec& spec) {
 Sequential::Sequential(SequentialSpec spec, Init init)
     : spec_(std::move(spec)), init_(init), map_shape_(map_shape_of(spec_)) {
   Listing list;
-  const auto& [sample, convs, linears] = spec_;
+  const auto& convs = spec_.convs;
+  const auto& linears = spec_.linears;
   for (size_t i = 0; i < convs.size(); ++i) list.conv(convs[i], i, init);
   for (size_t i = 0; i < linears.size(); ++i) {
     list.linear(linears[i], i, i + 1 == linears.size(), init);
@@ -149,7 +170,7 @@ Sequential::Sequential(SequentialSpec spec, Init init)
 Sequential::~Sequential() = default;
 
 Weights Sequential::init(uint64_t key) const {
-  return {drawn(layout_, fills_, key), drawn(buffers_, buffer_fills_, key)};
+  return started({drawn(layout_, fills_, key), drawn(buffers_, buffer_fills_, key)});
 }
 
 Output Sequential::forward(const Weights& at, const Tensor& x, const Pass& pass) const {
@@ -206,7 +227,8 @@ Tensor Sequential::plain_weights(const Weights& at) const {
 }
 
 std::unique_ptr<Sequential> Sequential::upper() const {
-  return std::make_unique<Sequential>(SequentialSpec{map_shape_, {}, spec_.linears}, init_);
+  return std::make_unique<Sequential>(
+      SequentialSpec{map_shape_, {}, spec_.linears, spec_.activation}, init_);
 }
 
 }  // namespace tessera

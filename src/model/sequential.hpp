@@ -15,20 +15,26 @@
 
 namespace tessera {
 
-/// Square convolution of stride 1, then (batch norm), max-pool without padding, ReLU, in this
-/// order; pooling before ReLU is the same function and a quarter of the work.
+/// Between layers. kGelu is the exact one.
+enum class Activation { kRelu, kTanh, kGelu };
+
+/// Square convolution of stride 1, then (batch norm), max-pool without padding, activation,
+/// (dropout), in this order. Where the activation never falls (ReLU, tanh), pooling before it is
+/// the same function and a quarter of the work; GELU falls below 0, so it comes before the pool.
 struct ConvStage {
   int64_t in, out, kernel;
   int64_t pad = 0;          // zeros on each side
   int64_t pool = 0;         // window; 0 = none
   int64_t pool_stride = 0;  // > 0 where pool > 0
   bool batch_norm = false;
+  double dropout = 0.0;  // probability of zeroing, in training
 };
 
-/// Linear, then (batch norm), (ReLU), (dropout). The last stage is the head: nothing follows it.
+/// Linear, then (batch norm), (activation), (dropout). The last stage is the head: nothing follows
+/// it.
 struct LinearStage {
   int64_t in, out;
-  bool relu = true;
+  bool relu = true;      // whether the network's activation follows
   double dropout = 0.0;  // probability of zeroing, in training
   bool batch_norm = false;
 };
@@ -39,6 +45,7 @@ struct SequentialSpec {
   std::vector<int64_t> sample;
   std::vector<ConvStage> convs;
   std::vector<LinearStage> linears;
+  Activation activation = Activation::kRelu;
 };
 
 /// What happens to the map [n, C, H, W] between the convolutions and the first linear stage.
@@ -83,7 +90,7 @@ class Sequential final : public Model, public SecondOrder {
   Init init_;
   std::vector<int64_t> map_shape_;
   std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
-  bool fast_gradient_ = false;     // not with batch norm or dropout
+  bool fast_gradient_ = false;     // for ReLU only, not with batch norm or dropout
   Layout layout_, buffers_;
   std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };

@@ -1,5 +1,7 @@
 #include "model/sequential.hpp"
 
+#include <cmath>
+
 #include "model/test_data.hpp"
 
 namespace tessera {
@@ -110,6 +112,56 @@ TEST(Sequential, ForwardMatchesLoops) {
   expect_naive("lenet", {{1, 28, 28}, 7});
   expect_naive("lenet16", {{2, 20, 17}, 3});
   expect_naive("alex28-s", {{1, 28, 28}, 10});
+}
+
+double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
+
+// One convolution of one number, so that every step can be written down: 3 pixels, a window of 2.
+TEST(Sequential, ActivationsByHand) {
+  for (const auto activation : {Activation::kRelu, Activation::kTanh, Activation::kGelu}) {
+    const auto f = [&](double x) {
+      if (activation == Activation::kRelu) return std::max(x, 0.0);
+      return activation == Activation::kTanh ? std::tanh(x) : gelu(x);
+    };
+    const SequentialSpec spec{{1, 2, 2},
+                              {{.in = 1, .out = 1, .kernel = 1, .pool = 2, .pool_stride = 2}},
+                              {{1, 1}, {1, 2, false}},
+                              activation};
+    const Sequential net(spec, Init::kHe0);
+    // conv weight, bias; fc1 weight, bias; head weights, biases.
+    const Weights at{at::tensor({2.0, -1.0, -0.5, 0.25, 1.0, -3.0, 0.0, 0.5}, at::kDouble),
+                     at::empty({0}, at::kDouble)};
+    // All below 0, where GELU falls: the largest image of −0.8, −1.2, −4 and −2 is that of −4.
+    const std::vector<double> pixels{0.1, -0.1, -1.5, -0.5};
+    double most = -1e9;
+    for (const double p : pixels) most = std::max(most, f(2 * p - 1));
+    const double hidden = f(-0.5 * most + 0.25);
+    const auto out = net.forward(at, at::tensor(pixels, at::kDouble).view({1, 1, 2, 2}), {}).logits;
+    EXPECT_NEAR(out[0][0].item<double>(), hidden, 1e-12);
+    EXPECT_NEAR(out[0][1].item<double>(), -3 * hidden + 0.5, 1e-12);
+    // The layers above are the same network of what the convolutions leave.
+    const auto above = net.upper()->forward({at.w.slice(0, 2), at.b},
+                                            at::full({1, 1, 1, 1}, most, at::kDouble), {});
+    EXPECT_NEAR(above.logits[0][0].item<double>(), hidden, 1e-12);
+  }
+}
+
+// Zeros in a share p of the maps, the rest divided by 1 − p; nothing in evaluation.
+TEST(Sequential, DropoutAfterAConvolution) {
+  const SequentialSpec spec{
+      {1, 40, 40}, {{.in = 1, .out = 1, .kernel = 1, .dropout = 0.25}}, {{1600, 2, false}}};
+  const Sequential net(spec, Init::kHe0);
+  auto at = net.init(1);
+  at.w.fill_(0), at.w[0].fill_(3);  // the map is three times the image
+  const auto x = at::ones({2, 1, 40, 40});
+  const auto features = net.forward(at, x, {true, 7}).features;
+  const auto kept = features.eq(4.0), gone = features.eq(0.0);  // 3 / 0.75
+  EXPECT_TRUE(kept.logical_or(gone).all().item<bool>());
+  EXPECT_NEAR(gone.to(at::kFloat).mean().item<double>(), 0.25, 0.03);
+  EXPECT_FALSE(at::equal(features[0], features[1]));
+  EXPECT_TRUE(at::equal(features, net.forward(at, x, {true, 7}).features));
+  EXPECT_FALSE(at::equal(features, net.forward(at, x, {true, 8}).features));
+  EXPECT_TRUE(net.forward(at, x, {false, 7}).features.eq(3.0).all().item<bool>());
 }
 
 TEST(Sequential, MlpTakesSamplesOfAnyShape) {

@@ -121,7 +121,7 @@ Vit::Vit(VitSpec spec, Init init) : spec_(spec) {
 Vit::~Vit() = default;
 
 Weights Vit::init(uint64_t key) const {
-  return {drawn(layout_, fills_, key), at::empty({0}, at::kFloat)};
+  return started({drawn(layout_, fills_, key), at::empty({0}, at::kFloat)});
 }
 
 Output Vit::forward(const Weights& at, const Tensor& x, const Pass& pass) const {

@@ -27,18 +27,31 @@ double nice_step(double rough, bool whole) {
 // A range that cannot be divided (one value, or so large that its length overflows) is widened.
 void widen(double& low, double& high) {
   low = std::clamp(low, -1e300, 1e300), high = std::clamp(high, -1e300, 1e300);
-  if (high - low > 1e-12 * std::max(std::abs(low), std::abs(high))) return;
+  if (!negligible(high - low, low, high)) return;
+  const bool positive = low >= 0;
   const double room = low == 0 ? 1 : std::abs(low) * 0.5;
   low -= room, high += room;
+  if (positive) low = std::max(low, 0.0);
 }
 
+int exponent_of(double value) { return static_cast<int>(std::floor(std::log10(value) + 1e-9)); }
+
+bool is_plain(double value) {
+  return value == 0 || (std::abs(value) >= 1e-4 && std::abs(value) < 1e7);
+}
+
+// With a true minus sign.
+std::string signed_text(std::string text) { return text[0] == '-' ? "−" + text.substr(1) : text; }
+
+// As many decimals as the step has, so that neighbours differ; powers of ten where those are short.
 std::string tick_text(double value, double step) {
-  if (std::abs(value) >= 1e7) return fmt::format("{:.3g}", value);
-  int decimals = 0;
-  for (double s = step; decimals < 6 && std::abs(s - std::round(s)) > 1e-6; s *= 10) ++decimals;
-  if (std::abs(value) < step * 1e-6) value = 0;  // no "-0"
-  auto text = fmt::format("{:.{}f}", value, decimals);
-  return text[0] == '-' ? "−" + text.substr(1) : text;
+  if (std::abs(value) < step * 1e-6) return "0";
+  const int power = exponent_of(step);
+  const bool quarter = std::abs(step / std::pow(10.0, power) - 2.5) < 1e-6;
+  const int decimals = std::max(0, (quarter ? 1 : 0) - power);
+  const int digits = std::max(0, exponent_of(std::abs(value)) - power + (quarter ? 1 : 0));
+  if ((decimals > 6 || std::abs(value) >= 1e7) && digits <= 4) return power_text(value, digits);
+  return signed_text(fmt::format("{:.{}f}", value, decimals));
 }
 
 }  // namespace
@@ -64,6 +77,22 @@ Unit unit_of(Quantity quantity, double largest) {
   return {"", 1};
 }
 
+bool negligible(double length, double low, double high) {
+  // Numbers come from float32: 1e-7 of a value is its last digit.
+  return !(length > 1e-6 * std::max(std::abs(low), std::abs(high)));
+}
+
+std::string power_text(double value, int decimals) {
+  static constexpr const char* kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  const auto text = fmt::format("{:.{}e}", value, decimals);  // "-1.96e-24"
+  const auto at = text.find('e');
+  auto out = signed_text(text.substr(0, at)) + "×10";
+  const int exponent = std::stoi(text.substr(at + 1));
+  if (exponent < 0) out += "⁻";
+  for (const char digit : fmt::format("{}", std::abs(exponent))) out += kRaised[digit - '0'];
+  return out;
+}
+
 std::string value_text(Quantity quantity, double value) {
   if (!std::isfinite(value)) return "–";
   switch (quantity) {
@@ -78,9 +107,13 @@ std::string value_text(Quantity quantity, double value) {
     case Quantity::kNumber:
       break;
   }
+  if (!is_plain(value)) return power_text(value, 2);
   // Three digits with their zeros (1.10), so that neighbours compare; whole numbers stay whole.
-  if (value == std::round(value) || std::abs(value) >= 100) return fmt::format("{:.4g}", value);
-  return fmt::format("{:#.3g}", value);
+  if (value == std::round(value) || std::abs(value) >= 1000)
+    return signed_text(fmt::format("{:.0f}", value));
+  // From where three digits would round to 100.
+  if (std::abs(value) >= 99.95) return signed_text(fmt::format("{:.4g}", value));
+  return signed_text(fmt::format("{:#.3g}", value));
 }
 
 std::string points_text(double difference) {
@@ -106,18 +139,24 @@ std::vector<double> nice_ticks(double low, double high, int wanted, bool whole) 
 AxisMap::AxisMap(const Axis& axis, double data_low, double data_high, double pixel_low,
                  double pixel_high, int wanted_ticks)
     : pixel_low_(pixel_low), pixel_high_(pixel_high) {
+  find_ends(axis, data_low, data_high);
+  unit_ = unit_of(axis.quantity, std::max(std::abs(low_), std::abs(high_)));
+  title_ = unit_.name.empty() ? axis.title : fmt::format("{} ({})", axis.title, unit_.name);
+  log_ ? make_log_ticks() : make_linear_ticks(axis, wanted_ticks);
+}
+
+void AxisMap::find_ends(const Axis& axis, double data_low, double data_high) {
   const bool data = std::isfinite(data_low) && std::isfinite(data_high);
   low_ = std::isfinite(axis.low) ? axis.low : data ? data_low : 0;
   high_ = std::isfinite(axis.high) ? axis.high : data ? data_high : low_ + 1;
   if (low_ > high_) std::swap(low_, high_);
   log_ = axis.scale == Scale::kLog && low_ > 0;
-  if (log_ && high_ / low_ < 1 + 1e-9) low_ /= 2, high_ *= 2;
+  if (log_ && high_ / low_ < 1 + 1e-6) low_ /= 2, high_ *= 2;
+  // One round alone: half a round to either side, so that no other round gets a tick.
+  if (axis.quantity == Quantity::kCount && axis.tight && low_ == high_) low_ -= 0.5, high_ += 0.5;
+  share_ = axis.quantity == Quantity::kFraction && !std::isfinite(axis.high) && high_ <= 1;
   if (!log_) widen(low_, high_);
-  if (axis.quantity == Quantity::kFraction && !std::isfinite(axis.low) && data && data_low >= 0)
-    low_ = std::max(0.0, low_);
-  unit_ = unit_of(axis.quantity, std::max(std::abs(low_), std::abs(high_)));
-  title_ = unit_.name.empty() ? axis.title : fmt::format("{} ({})", axis.title, unit_.name);
-  log_ ? make_log_ticks() : make_linear_ticks(axis, wanted_ticks);
+  if (share_) high_ = std::min(high_, 1.0);
 }
 
 void AxisMap::make_linear_ticks(const Axis& axis, int wanted) {
@@ -127,6 +166,7 @@ void AxisMap::make_linear_ticks(const Axis& axis, int wanted) {
   if (!axis.tight) {  // outwards to the next tick, ends that were fixed excepted
     if (!std::isfinite(axis.low)) low = std::floor(low / step + 1e-9) * step;
     if (!std::isfinite(axis.high)) high = std::ceil(high / step - 1e-9) * step;
+    if (share_) high = std::min(high, 1 / unit_.size);
     low_ = low * unit_.size, high_ = high * unit_.size;
   }
   for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) {
@@ -148,7 +188,9 @@ void AxisMap::make_log_ticks() {
       const double value = factor * std::pow(10.0, power);
       const double scaled = value * unit_.size;
       if (scaled >= low_ * (1 - 1e-9) && scaled <= high_ * (1 + 1e-9))
-        ticks_.push_back({scaled, fmt::format("{:g}", value)});
+        ticks_.push_back({scaled, !is_plain(value) ? power_text(value, 0)
+                                  : value >= 1e5   ? fmt::format("{:.0f}", value)
+                                                   : fmt::format("{:g}", value)});
     }
   }
 }

@@ -29,8 +29,13 @@ struct Unit {
 Unit unit_of(Quantity quantity, double largest);
 
 /// One value with its unit, for tooltips and tables: "84.2 %" (with a no-break space), "1.20 MB";
-/// "–" when not finite.
+/// "–" when not finite. Plain numbers have three digits; very small and large ones are powers of
+/// ten.
 std::string value_text(Quantity quantity, double value);
+/// "1.96×10⁻²⁴": `decimals` of them after the point. Finite values only.
+std::string power_text(double value, int decimals);
+/// So little beside the values themselves that it is rounding: an axis of it would have one tick.
+bool negligible(double length, double low, double high);
 /// A difference of fractions in percentage points, signed: "+1.2", "−3.4"; "–" when not finite.
 std::string points_text(double difference);
 
@@ -44,6 +49,8 @@ struct Tick {
 };
 
 /// Maps values to pixels. Every result is finite: values outside are clamped to the ends.
+/// No axis reaches where its data cannot: below 0 without negative values, beyond 100 % of
+/// fractions.
 class AxisMap {
  public:
   /// Data reach from data_low to data_high (not finite = no data); pixel_low may exceed pixel_high.
@@ -57,11 +64,13 @@ class AxisMap {
   double high() const { return high_; }
 
  private:
+  void find_ends(const Axis& axis, double data_low, double data_high);
   void make_linear_ticks(const Axis& axis, int wanted);
   void make_log_ticks();
 
   Unit unit_;
   bool log_ = false;
+  bool share_ = false;  // fractions of which none exceeds 1
   double low_ = 0, high_ = 1, pixel_low_, pixel_high_;
   std::vector<Tick> ticks_;
   std::string title_;

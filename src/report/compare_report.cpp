@@ -6,6 +6,8 @@
 #include <map>
 
 #include "base/text.hpp"
+#include "report/compare_settings.hpp"
+#include "report/compare_table.hpp"
 #include "report/html.hpp"
 #include "report/svg.hpp"
 
@@ -14,13 +16,6 @@ namespace {
 
 using nlohmann::json;
 using svg::Quantity;
-using svg::value_text;
-
-struct Row {
-  std::string method, best_baseline, paired_by;
-  std::map<std::string, double> numbers;  // absent = kAbsent
-  double at(const char* field) const { return numbers.at(field); }
-};
 
 // A method, its place in the palette and its runs.
 struct Method {
@@ -29,44 +24,14 @@ struct Method {
   std::vector<const RunHistory*> runs;
 };
 
-Result<std::vector<Row>> read_table(const json& table) {
-  if (!table.is_array())
-    return fail(Error::kInvalid, "table.json: an array of rows is expected, one a method");
-  std::vector<Row> rows;
-  for (size_t i = 0; i < table.size(); ++i) {
-    const auto& item = table[i];
-    if (!item.is_object() || !item.contains("method") || !item["method"].is_string())
-      return fail(Error::kInvalid, "table.json: row {} has no text 'method'", i);
-    Row row;
-    row.method = item["method"].get<std::string>();
-    if (item.contains("best_baseline") && item["best_baseline"].is_string())
-      row.best_baseline = item["best_baseline"].get<std::string>();
-    if (item.contains("paired_by") && item["paired_by"].is_string())
-      row.paired_by = item["paired_by"].get<std::string>();
-    for (const char* field :
-         {"seeds", "accuracy_mean", "accuracy_std", "pre_mean", "post_mean", "worst10",
-          "bytes_down", "bytes_up", "sim_seconds", "wall_seconds", "difference", "p_value"}) {
-      row.numbers[field] = kAbsent;
-      if (!item.contains(field) || item[field].is_null()) continue;
-      if (!item[field].is_number())
-        return fail(Error::kInvalid, "table.json: '{}' of row {} ({}) is not a number", field, i,
-                    row.method);
-      row.numbers[field] = item[field].get<double>();
-    }
-    rows.push_back(std::move(row));
-  }
-  return rows;
-}
-
 // Best first: the leaders get the plain colours, the rest share them with dashes. Methods that only
-// the runs know come last.
-std::vector<Method> group(const std::vector<RunHistory>& runs, std::vector<Row> rows) {
-  const auto rank = [](const Row& row) {
-    const double accuracy = row.at("accuracy_mean");
-    return std::isfinite(accuracy) ? accuracy : -1;
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const Row& a, const Row& b) { return rank(a) > rank(b); });
+// the runs know come last. Rows that failed are not drawn: those of their seeds that went well
+// would look like the method.
+std::vector<Method> group(const std::vector<RunHistory>& runs, std::vector<CompareRow> rows) {
+  const auto& metric = leading_of(rows).metric;
+  std::stable_sort(rows.begin(), rows.end(), [&](const CompareRow& a, const CompareRow& b) {
+    return metric.better(a.at("accuracy_mean"), b.at("accuracy_mean"));
+  });
   std::vector<Method> methods;
   const auto find = [&](const std::string& name) -> Method& {
     for (auto& method : methods)
@@ -74,8 +39,15 @@ std::vector<Method> group(const std::vector<RunHistory>& runs, std::vector<Row> 
     methods.push_back({name, static_cast<int>(methods.size()), {}});
     return methods.back();
   };
-  for (const auto& row : rows) find(row.method);
-  for (const auto& run : runs) find(run.display()).runs.push_back(&run);
+  const auto failed = [&](const std::string& name) {
+    return std::any_of(rows.begin(), rows.end(), [&](const CompareRow& row) {
+      return row.method == name && !row.failed.empty();
+    });
+  };
+  for (const auto& row : rows)
+    if (row.failed.empty()) find(row.method);
+  for (const auto& run : runs)
+    if (!failed(run.display())) find(run.display()).runs.push_back(&run);
   return methods;
 }
 
@@ -95,51 +67,11 @@ double deviation(const std::vector<double>& values) {
   return count > 1 ? std::sqrt(sum / (count - 1)) : kAbsent;
 }
 
-std::string table_section(const std::vector<Row>& rows) {
-  HtmlTable table;
-  table.header = {"Method",  "Seeds",     "Accuracy",  "Worst 10 %", "Before", "After",
-                  "Traffic", "Sim. time", "Wall time", "Difference", "to",     "p"};
-  const auto percent = [](double fraction) { return value_text(Quantity::kFraction, fraction); };
-  std::string pairs;
-  bool spread = false;  // some row has several seeds
-  double best = -1;
-  for (const auto& row : rows)
-    best = std::max(best, std::isfinite(row.at("accuracy_mean")) ? row.at("accuracy_mean") : -1);
-  for (const auto& row : rows) {
-    auto accuracy = percent(row.at("accuracy_mean"));
-    if (std::isfinite(row.at("accuracy_std"))) {
-      spread = true;
-      accuracy = fmt::format("{:.1f} ± {:.1f} %", row.at("accuracy_mean") * 100,
-                             row.at("accuracy_std") * 100);
-    }
-    const double difference = row.at("difference"), p = row.at("p_value");
-    if (!row.best_baseline.empty()) pairs = row.paired_by.empty() ? "seeds" : row.paired_by;
-    if (row.at("accuracy_mean") == best) table.bold.push_back(table.rows.size());
-    table.rows.push_back(
-        {row.method, value_text(Quantity::kCount, row.at("seeds")), accuracy,
-         percent(row.at("worst10")), percent(row.at("pre_mean")), percent(row.at("post_mean")),
-         value_text(Quantity::kBytes, row.at("bytes_down") + row.at("bytes_up")),
-         value_text(Quantity::kSeconds, row.at("sim_seconds")),
-         value_text(Quantity::kSeconds, row.at("wall_seconds")), svg::points_text(difference),
-         row.best_baseline.empty() ? "–" : row.best_baseline,
-         !std::isfinite(p) ? "–"
-         : p < 0.001       ? "< 0.001"
-                           : fmt::format("{:.3f}", p)});
-  }
-  table.caption = fmt::format(
-      "Accuracy is the mean over clients{}; before and after are without and with "
-      "personalization.",
-      spread ? ", ± the standard deviation over seeds" : "");
-  if (!pairs.empty())
-    table.caption += fmt::format(
-        " Differences are points to the best other method; p is a paired t-test over {}.", pairs);
-  return html_table(table);
-}
-
-std::string seed_figure(const std::vector<Method>& methods, const std::vector<Row>& rows) {
+std::string seed_figure(const std::vector<Method>& methods, const std::vector<CompareRow>& rows) {
+  const auto lead = leading_of(rows);
   svg::StripChart chart;
-  chart.label = "Test accuracy of every method, a dot for each seed";
-  chart.value = {"Test accuracy", Quantity::kFraction};
+  chart.label = fmt::format("Test {} of every method, a dot for each seed", lead.word);
+  chart.value = {"Test " + lead.word, lead.quantity};
   for (const auto& method : methods) {
     svg::StripRow row{method.name, method.colour, {}};
     std::vector<double> values;
@@ -147,8 +79,8 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
       const auto* eval =
           eval_at(*run, last_evaluated_round(*run), "clients", run->meta.headline, "test");
       if (!eval) continue;
-      values.push_back(eval->mean);
-      row.samples.push_back({"seed " + run->meta.seed, eval->mean});
+      values.push_back(lead.of(*eval));
+      row.samples.push_back({"seed " + run->meta.seed, values.back()});
     }
     row.centre = mean(values), row.spread = deviation(values);
     for (const auto& listed : rows)
@@ -156,12 +88,13 @@ std::string seed_figure(const std::vector<Method>& methods, const std::vector<Ro
         row.centre = listed.at("accuracy_mean"), row.spread = listed.at("accuracy_std");
     chart.rows.push_back(std::move(row));
   }
-  return figure("Accuracy", svg::strip_chart(chart),
+  return figure(lead.title, svg::strip_chart(chart),
                 "A dot is a seed, the bar their mean, the line ± one standard deviation.");
 }
 
 // The mean over a method's seeds at every evaluated round.
-svg::Series curve(const Method& method, const std::function<double(const Spending&, int64_t)>& x) {
+svg::Series curve(const Method& method, const Leading& lead,
+                  const std::function<double(const Spending&, int64_t)>& x) {
   struct Sums {
     std::vector<double> x, y;
   };
@@ -170,7 +103,7 @@ svg::Series curve(const Method& method, const std::function<double(const Spendin
     const Spending spending(*run);
     for (const auto& row : evals_of(*run, "clients", run->meta.headline, "test")) {
       by_round[row.round].x.push_back(x(spending, row.round));
-      by_round[row.round].y.push_back(row.mean);
+      by_round[row.round].y.push_back(lead.of(row));
     }
   }
   svg::Series series{method.name, method.colour, {}};
@@ -179,31 +112,31 @@ svg::Series curve(const Method& method, const std::function<double(const Spendin
   return series;
 }
 
-std::string round_figure(const std::vector<Method>& methods) {
+std::string round_figure(const std::vector<Method>& methods, const Leading& lead) {
   svg::LineChart chart;
-  chart.label = "Test accuracy over rounds, every method";
+  chart.label = fmt::format("Test {} over rounds, every method", lead.word);
   chart.x = {"Round", Quantity::kCount};
   chart.x.tight = true;
-  chart.y = {"Test accuracy", Quantity::kFraction};
+  chart.y = {"Test " + lead.word, lead.quantity};
   chart.height = 460;
   for (const auto& method : methods)
-    chart.series.push_back(
-        curve(method, [](const Spending&, int64_t round) { return static_cast<double>(round); }));
-  return figure("Accuracy over rounds", svg::line_chart(chart),
+    chart.series.push_back(curve(
+        method, lead, [](const Spending&, int64_t round) { return static_cast<double>(round); }));
+  return figure(lead.title + " over rounds", svg::line_chart(chart),
                 "Mean over clients, then over seeds.");
 }
 
-std::string cost_figure(const std::vector<Method>& methods, const svg::Axis& x,
+std::string cost_figure(const std::vector<Method>& methods, const Leading& lead, const svg::Axis& x,
                         const std::string& caption, double (*cost)(const Spent&)) {
   svg::LineChart chart;
-  chart.label = "Test accuracy against " + lower(x.title) + ", every method";
+  chart.label = fmt::format("Test {} against {}, every method", lead.word, lower(x.title));
   chart.x = x;
   chart.x.tight = true;
-  chart.y = {"Test accuracy", Quantity::kFraction};
+  chart.y = {"Test " + lead.word, lead.quantity};
   chart.direct_labels = false;
   chart.width = 510, chart.height = 380;
   for (const auto& method : methods) {
-    auto series = curve(method, [&](const Spending& spending, int64_t round) {
+    auto series = curve(method, lead, [&](const Spending& spending, int64_t round) {
       return cost(spending.until(round));
     });
     // A method that costs nothing has no curve; its level is one point at the left edge.
@@ -213,19 +146,21 @@ std::string cost_figure(const std::vector<Method>& methods, const svg::Axis& x,
       series.points.erase(series.points.begin(), series.points.end() - 1);
     chart.series.push_back(std::move(series));
   }
-  return figure("Accuracy against " + lower(x.title), svg::line_chart(chart), caption);
+  return figure(fmt::format("{} against {}", lead.title, lower(x.title)), svg::line_chart(chart),
+                caption);
 }
 
-// Every client's accuracy, mean over the seeds of a method; clients by id.
-std::map<int64_t, double> per_client(const Method& method, std::map<int64_t, std::string>& names) {
+// The metric of every client, mean over the seeds of a method; clients by id.
+std::map<int64_t, double> per_client(const Method& method, const Leading& lead,
+                                     std::map<int64_t, std::string>& names) {
   std::map<int64_t, std::vector<double>> values;
   for (const auto* run : method.runs) {
-    const auto accuracy = client_accuracy(*run, last_evaluated_round(*run), run->meta.headline);
+    const auto own = lead.clients(*run, last_evaluated_round(*run), run->meta.headline);
     for (size_t i = 0; i < run->clients.size(); ++i) {
       const auto& client = run->clients[i];
       if (client.newcomer) continue;
-      values[client.id].push_back(accuracy[i]);
-      names[client.id] = client.name.empty() ? fmt::format("client {}", client.id) : client.name;
+      values[client.id].push_back(own[i]);
+      names[client.id] = client_name(client);
     }
   }
   std::map<int64_t, double> out;
@@ -233,18 +168,18 @@ std::map<int64_t, double> per_client(const Method& method, std::map<int64_t, std
   return out;
 }
 
-std::string client_figures(const std::vector<Method>& methods) {
+std::string client_figures(const std::vector<Method>& methods, const Leading& lead) {
   svg::StripChart strip;
-  strip.label = "Test accuracy of every client under every method";
-  strip.value = {"Test accuracy of a client", Quantity::kFraction};
+  strip.label = fmt::format("Test {} of every client under every method", lead.word);
+  strip.value = {fmt::format("Test {} of a client", lead.word), lead.quantity};
   strip.row_height = 44;
   svg::Matrix matrix;
-  matrix.label = "Test accuracy, methods by clients";
+  matrix.label = fmt::format("Test {}, methods by clients", lead.word);
   matrix.row_title = "Method", matrix.column_title = "Client";
-  matrix.quantity = Quantity::kFraction;
+  matrix.quantity = lead.quantity;
   std::map<int64_t, std::string> names;
   std::vector<std::map<int64_t, double>> accuracies;
-  for (const auto& method : methods) accuracies.push_back(per_client(method, names));
+  for (const auto& method : methods) accuracies.push_back(per_client(method, lead, names));
   for (const auto& [id, name] : names) matrix.columns.push_back(name);
   for (size_t i = 0; i < methods.size(); ++i) {
     svg::StripRow row{methods[i].name, methods[i].colour, {}};
@@ -259,38 +194,44 @@ std::string client_figures(const std::vector<Method>& methods) {
     matrix.rows.push_back(methods[i].name);
     matrix.values.push_back(std::move(values));
   }
+  const bool falls = lead.metric.smaller_is_better;
   return figure("Spread over clients", svg::strip_chart(strip),
                 "A dot is a client (mean over seeds), the bar the mean over clients.") +
          figure("Client by client", svg::heat_map(matrix),
-                "The same numbers in %: a strong column is an easy client, a "
-                "pale cell in it a method that fails there.");
+                fmt::format("The same numbers{}: the stronger the colour, the higher. A {} column "
+                            "is an easy client, a {} cell in it a method that fails there.",
+                            lead.metric.fraction ? " in %" : "", falls ? "faint" : "strong",
+                            falls ? "strong" : "faint"));
 }
 
 }  // namespace
 
 Result<std::string> compare_report(const std::string& title, const std::vector<RunHistory>& runs,
                                    const json& table) {
-  TESSERA_ASSIGN(const auto rows, read_table(table));
+  TESSERA_ASSIGN(const auto rows, read_compare_table(table));
   if (rows.empty() && runs.empty())
     return fail(Error::kInvalid, "comparison '{}' has neither runs nor table rows", title);
   const auto methods = group(runs, rows);
   std::string body = fmt::format("<header>\n<h1>{}</h1>\n<p>{} methods · {} runs</p>\n</header>\n",
-                                 escape(title), methods.size(), runs.size());
-  body += "<section>\n<h2>Result</h2>\n" + seed_figure(methods, rows) + table_section(rows) +
-          "</section>\n";
+                                 escape(title), std::max(rows.size(), methods.size()), runs.size());
+  body += compare_tiles(runs) + "<section>\n<h2>Result</h2>\n" + seed_figure(methods, rows) +
+          compare_table(rows, runs) + "</section>\n";
+  const auto lead = leading_of(rows);
   if (!runs.empty()) {
-    body += "<section>\n<h2>Training</h2>\n" + round_figure(methods) +
+    body += "<section>\n<h2>Training</h2>\n" + round_figure(methods, lead) +
             side_by_side(
                 {cost_figure(
-                     methods, {"Traffic", Quantity::kBytes},
+                     methods, lead, {"Traffic", Quantity::kBytes},
                      "Tensor bytes down and up, all clients, cumulated. A single dot at the left: "
                      "a method without traffic.",
                      [](const Spent& s) { return s.bytes_down + s.bytes_up; }),
-                 cost_figure(methods, {"Simulated time", Quantity::kSeconds},
+                 cost_figure(methods, lead, {"Simulated time", Quantity::kSeconds},
                              "The slowest participant of each round, cumulated.",
                              [](const Spent& s) { return s.sim_seconds; })}) +
-            "</section>\n<section>\n<h2>Clients</h2>\n" + client_figures(methods) + "</section>\n";
+            "</section>\n<section>\n<h2>Clients</h2>\n" + client_figures(methods, lead) +
+            "</section>\n";
   }
+  body += compare_settings(runs) + sort_script();
   return html_page(title, body);
 }
 

@@ -22,6 +22,11 @@ namespace tessera {
 ///   p_value         of that paired difference
 ///   best_baseline   the method compared with; null where there is none
 ///   paired_by       seeds or clients: what the pairs are; missing = seeds
+///   metric          what the figures named accuracy, pre, post and worst10 are of
+///   (base/metric.hpp);
+///                   missing = accuracy
+///   runs            directories beside the page, each with the report.html of one seed
+///   failed          why the row has no numbers; shown in their place, and the row is not drawn
 /// Every field but `method` may be null or missing and prints as "–".
 /// kInvalid names the row and field that is not of its type.
 Result<std::string> compare_report(const std::string& title, const std::vector<RunHistory>& runs,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -102,6 +103,15 @@ std::vector<ExhibitSeries> exhibit_series(const RunHistory& run) {
     if (added) out.emplace_back();
     out[found->second].push_back(&row);
   }
+  return out;
+}
+
+ExhibitSeries with_values(const ExhibitSeries& series) {
+  ExhibitSeries out;
+  for (const auto* one : series)
+    if (std::any_of(one->values.begin(), one->values.end(),
+                    [](double v) { return std::isfinite(v); }))
+      out.push_back(one);
   return out;
 }
 

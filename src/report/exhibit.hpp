@@ -45,6 +45,8 @@ std::vector<size_t> class_order(const RunHistory& run, const ExhibitRow& exhibit
 using ExhibitSeries = std::vector<const ExhibitRow*>;
 /// In the order in which the method gave them.
 std::vector<ExhibitSeries> exhibit_series(const RunHistory& run);
+/// Those with any number: a method that warms up has none at first.
+ExhibitSeries with_values(const ExhibitSeries& series);
 /// First, middle and last, without repeating one.
 ExhibitSeries first_middle_last(const ExhibitSeries& series);
 

@@ -41,7 +41,7 @@ std::vector<svg::Graph::Edge> edges_of(const ExhibitRow& graph, const std::vecto
   return out;  // the strongest last: drawn on top
 }
 
-std::string partner_figure(const ExhibitSeries& series) {
+svg::LineChart partner_chart(const ExhibitSeries& series) {
   svg::LineChart chart;
   chart.label = "Number of partners over rounds";
   chart.x = {"Round", svg::Quantity::kCount};
@@ -61,8 +61,7 @@ std::string partner_figure(const ExhibitSeries& series) {
     mean.points.push_back({round, sum / static_cast<double>(graph->height())});
   }
   chart.series = {most, mean, least};
-  return figure("Number of partners", svg::line_chart(chart),
-                "How many others a client works with: mean over clients, most and fewest.");
+  return chart;
 }
 
 }  // namespace
@@ -92,8 +91,15 @@ std::string graph_figures(const RunHistory& run, const ExhibitSeries& series) {
         fmt::format(" The first {} of {} clients.{}", order.size(), last.height(), kCsvHasAll);
   if (all_edges > kMaxEdges)
     caption += fmt::format(" The strongest {} of {} links.{}", kMaxEdges, all_edges, kCsvHasAll);
+  const auto chart = partner_chart(series);
+  const auto words = svg::in_words(chart);
+  if (!words.empty()) caption += fmt::format(" Partners of a client: {}.", words);
   auto circle = figure(last.title, svg::circle_graph(graph), caption);
-  return side_by_side({std::move(circle), partner_figure(series)});
+  if (!words.empty()) return circle;
+  return side_by_side(
+      {std::move(circle),
+       figure("Number of partners", svg::line_chart(chart),
+              "How many others a client works with: mean over clients, most and fewest.")});
 }
 
 }  // namespace tessera

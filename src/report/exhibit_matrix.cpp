@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "report/exhibit_section.hpp"
 #include "report/html.hpp"
 
@@ -16,19 +17,24 @@ constexpr size_t kTooltips = 1024;  // cells of a map with a tooltip each
 constexpr size_t kMaxPixels = 400;  // of a map along one axis
 constexpr double kPanel = 330;
 
+// Mean ± standard deviation, within what there is: shares have no band below 0.
 struct Moments {
-  double mean = kAbsent, std = kAbsent;
+  double mean = kAbsent, low = kAbsent, high = kAbsent;
 };
 
 Moments column_moments(const ExhibitRow& exhibit, size_t column) {
-  double sum = 0, squares = 0, n = 0;
+  double sum = 0, squares = 0, n = 0, least = kAbsent, most = kAbsent;
   for (size_t row = 0; row < exhibit.height(); ++row)
-    if (const double v = exhibit.at(row, column); std::isfinite(v)) sum += v, ++n;
+    if (const double v = exhibit.at(row, column); std::isfinite(v)) {
+      sum += v, ++n;
+      least = std::fmin(least, v), most = std::fmax(most, v);
+    }
   if (n == 0) return {};
   for (size_t row = 0; row < exhibit.height(); ++row)
     if (const double v = exhibit.at(row, column); std::isfinite(v))
       squares += (v - sum / n) * (v - sum / n);
-  return {sum / n, std::sqrt(squares / n)};
+  const double mean = sum / n, std = std::sqrt(squares / n);
+  return {mean, std::max(mean - std, least), std::min(mean + std, most)};
 }
 
 svg::LineChart over_rounds(const std::string& label) {
@@ -40,11 +46,13 @@ svg::LineChart over_rounds(const std::string& label) {
   return chart;
 }
 
-// Every number a curve; every row a chart, for they need not be of one kind.
+// Every number a curve; every row a chart, for they need not be of one kind. Rows that never change
+// are a line of text.
 std::string curves(const RunHistory& run, const ExhibitSeries& series) {
   const auto& last = *series.back();
   const auto rows = exhibit_axis(run, last, 0).names, columns = exhibit_axis(run, last, 1).names;
   std::vector<Panel> all;
+  std::string constants;
   for (size_t r = 0; r < rows.size(); ++r) {
     auto chart = over_rounds(rows[r].empty() ? last.title : rows[r]);
     chart.height = 230;
@@ -56,9 +64,13 @@ std::string curves(const RunHistory& run, const ExhibitSeries& series) {
           curve.points.push_back({static_cast<double>(one->round), one->at(r, c)});
       chart.series.push_back(std::move(curve));
     }
-    all.push_back({rows[r], svg::line_chart(chart)});
+    if (const auto words = svg::in_words(chart); !words.empty())
+      constants += note(rows[r].empty() ? words : rows[r] + ": " + words);
+    else
+      all.push_back({rows[r], svg::line_chart(chart)});
   }
-  return figure(last.title, panels(all), "After every evaluation.");
+  return figure(last.title, (all.empty() ? "" : panels(all)) + constants,
+                "After every evaluation.");
 }
 
 // The mean over rows of every column, with its spread.
@@ -70,14 +82,16 @@ std::string column_curves(const RunHistory& run, const ExhibitSeries& series) {
     svg::Series curve{columns[c], static_cast<int>(c), {}};
     for (const auto* one : series) {
       if (c >= one->width()) continue;
-      const auto [mean, std] = column_moments(*one, c);
-      curve.points.push_back({static_cast<double>(one->round), mean, mean - std, mean + std});
+      const auto [mean, low, high] = column_moments(*one, c);
+      curve.points.push_back({static_cast<double>(one->round), mean, low, high});
     }
     chart.series.push_back(std::move(curve));
   }
   const char* who = exhibit_axis(run, last, 0).clients ? "clients" : "rows";
   return figure(last.title + ", over rounds", svg::line_chart(chart),
-                fmt::format("Mean over {0}; the band is ± one standard deviation over {0}.", who));
+                fmt::format("Mean over {0}; the band is ± one standard deviation over {0}, within "
+                            "their values.",
+                            who));
 }
 
 // One range for all maps. Of client × client the diagonal stays out: what a client is to itself
@@ -85,7 +99,7 @@ std::string column_curves(const RunHistory& run, const ExhibitSeries& series) {
 svg::HeatRange common_range(const ExhibitSeries& shown, bool square) {
   double low = std::numeric_limits<double>::infinity(), high = -low;
   for (const bool diagonal : {false, true}) {
-    if (low <= high) break;  // a single client has nothing but its diagonal
+    if (low <= high && !svg::negligible(high - low, low, high)) break;  // else the diagonal is all
     for (const auto* one : shown)
       for (size_t r = 0; r < one->height(); ++r)
         for (size_t c = 0; c < one->width(); ++c)
@@ -128,7 +142,7 @@ svg::Matrix square_map(const RunHistory& run, const ExhibitRow& exhibit) {
   const auto names = exhibit_axis(run, exhibit, 0).names;
   const auto order = class_order(run, exhibit, names.size());
   svg::Matrix out;
-  out.square = true;
+  out.square = out.short_rows = true;
   out.row_title = "Client", out.column_title = "Other client";
   for (const size_t i : order) {
     out.rows.push_back(names[i]);
@@ -145,7 +159,8 @@ svg::Matrix plain_map(const RunHistory& run, const ExhibitRow& exhibit, bool tur
   svg::Matrix out;
   out.rows = turned ? columns.names : rows.names;
   out.columns = turned ? rows.names : columns.names;
-  out.row_title = (turned ? columns : rows).clients ? "Client" : "";
+  out.short_rows = (turned ? columns : rows).clients;
+  out.row_title = out.short_rows ? "Client" : "";
   out.column_title = (turned ? rows : columns).clients ? "Client" : "";
   for (size_t r = 0; r < out.rows.size(); ++r) {
     out.values.emplace_back();
@@ -155,10 +170,39 @@ svg::Matrix plain_map(const RunHistory& run, const ExhibitRow& exhibit, bool tur
   return out;
 }
 
+// What a caption of maps has to add.
+std::string map_caption(const RunHistory& run, const ExhibitSeries& series,
+                        const ExhibitSeries& shown) {
+  const auto& last = *shown.back();
+  const bool square = is_square(run, last);
+  std::vector<std::string> say;
+  if (const auto first = shown.front()->round; first != series.front()->round)
+    say.push_back(fmt::format("No values before round {}.", first));
+  if (shown.size() > 1) say.emplace_back("The same scale in all rounds.");
+  if (square && !cast_of(run, last).legend.empty())
+    say.emplace_back("Clients are in the order of the class they have most samples of.");
+  if (square && last.height() > 1)
+    say.emplace_back("The scale spans what lies off the diagonal; the diagonal may exceed it.");
+  if (const size_t block = std::max(block_of(last.height()), block_of(last.width())); block > 1)
+    say.push_back(fmt::format("A pixel is the mean of up to {} neighbours along an axis.{}", block,
+                              kCsvHasAll));
+  return say.empty() ? fmt::format("After round {}.", last.round) : join(say, " ");
+}
+
 std::string maps(const RunHistory& run, const ExhibitSeries& series, bool turned) {
-  const auto shown = first_middle_last(series);
+  const auto known = with_values(series);
+  if (known.empty())
+    return figure(series.back()->title, note("no values yet"),
+                  fmt::format("Up to round {}.", series.back()->round));
+  const auto shown = first_middle_last(known);
   const bool square = is_square(run, *shown.back());
   const auto range = common_range(shown, square);
+  if (svg::negligible(range.high - range.low, range.low, range.high))
+    return figure(shown.back()->title,
+                  note(fmt::format("{} in every cell (round {} to {})",
+                                   svg::value_text(svg::Quantity::kNumber, range.low),
+                                   shown.front()->round, shown.back()->round)),
+                  map_caption(run, series, shown));
   std::vector<Panel> all;
   for (const auto* one : shown) {
     auto map = is_square(run, *one) ? square_map(run, *one) : plain_map(run, *one, turned);
@@ -167,18 +211,7 @@ std::string maps(const RunHistory& run, const ExhibitSeries& series, bool turned
     map.width = shown.size() > 1 ? kPanel : 520;
     all.push_back({fmt::format("Round {}", one->round), svg::heat_map(pooled(map), range)});
   }
-  const auto& last = *shown.back();
-  auto caption = std::string(shown.size() > 1 ? "The same scale in all rounds." : "");
-  const auto say = [&](const std::string& text) { caption += (caption.empty() ? "" : " ") + text; };
-  if (square && !cast_of(run, last).legend.empty())
-    say("Clients are in the order of the class they have most samples of.");
-  if (square && last.height() > 1)
-    say("The scale spans what lies off the diagonal; the diagonal may exceed it.");
-  if (const size_t block = std::max(block_of(last.height()), block_of(last.width())); block > 1)
-    say(fmt::format("A pixel is the mean of up to {} neighbours along an axis.{}", block,
-                    kCsvHasAll));
-  if (caption.empty()) caption = fmt::format("After round {}.", last.round);
-  return figure(last.title, panels(all), caption);
+  return figure(shown.back()->title, panels(all), map_caption(run, series, shown));
 }
 
 }  // namespace

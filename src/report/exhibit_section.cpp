@@ -70,7 +70,8 @@ std::string points_figure(const RunHistory& run, const ExhibitSeries& series) {
   if (series.size() > 1 && first.shape == last.shape) {
     auto then = scatter_of(cast, first, pca);
     share_range(then, now);
-    all.push_back({fmt::format("Round {}", first.round), svg::scatter(then)});
+    if (!then.points.empty())
+      all.push_back({fmt::format("Round {}", first.round), svg::scatter(then)});
   }
   all.push_back({fmt::format("Round {}", last.round), svg::scatter(now)});
   auto caption = fmt::format(

@@ -118,7 +118,8 @@ TEST(ExhibitSection, MapsPutClientsOfOneClassTogether) {
 TEST(ExhibitSection, FewColumnsAlsoGetCurvesOfTheirMeans) {
   auto run = four();
   for (int64_t round = 2; round <= 4; round += 2) {
-    run.exhibits.push_back(matrix(round, {3, 2}, {0.5, 0.1, 0.25, 0.1, 0, 0.1}));
+    const double more = 0.03 * static_cast<double>(round - 2);
+    run.exhibits.push_back(matrix(round, {3, 2}, {0.5, 0.1 + more, 0.25, 0.1, 0, 0.1}));
     run.exhibits.back().columns = {"own", "global"};
   }
   const auto page = drawn(run);
@@ -132,7 +133,8 @@ TEST(ExhibitSection, FewColumnsAlsoGetCurvesOfTheirMeans) {
 TEST(ExhibitSection, FewNumbersAreCurves) {
   auto run = four();
   for (int64_t round = 1; round <= 3; ++round) {
-    run.exhibits.push_back(matrix(round, {2, 1}, {0.5 * static_cast<double>(round), 7}));
+    const auto r = static_cast<double>(round);
+    run.exhibits.push_back(matrix(round, {2, 1}, {0.5 * r, 7 + r}));
     run.exhibits.back().rows = {"threshold", "size"}, run.exhibits.back().columns = {"now"};
   }
   const auto page = drawn(run);
@@ -146,12 +148,15 @@ TEST(ExhibitSection, FewNumbersAreCurves) {
 TEST(ExhibitSection, ManyCellsAreOnePictureAndVeryManyArePooled) {
   RunHistory run;
   for (int64_t i = 0; i < 50; ++i) run.clients.push_back({i, "", false, 1, 0, 0, {}});
-  run.exhibits = {matrix(1, {50, 50}, std::vector<double>(2500, 0.5))};
+  std::vector<double> cells(2500, 0.5);
+  cells[1] = 0.25;
+  run.exhibits = {matrix(1, {50, 50}, cells)};
   auto page = exhibit_section(run);
   EXPECT_EQ(count_of(page, "<image"), 1u);
   EXPECT_EQ(count_of(page, "href=\"data:image/png;base64,"), count_of(page, "href="));
   EXPECT_THAT(page, Not(HasSubstr("neighbours")));
-  run.exhibits = {matrix(1, {2, 900}, std::vector<double>(1800, 0.5))};
+  cells.resize(1800);
+  run.exhibits = {matrix(1, {2, 900}, cells)};
   page = exhibit_section(run);
   EXPECT_THAT(page, HasSubstr("the mean of up to 3 neighbours"));
   EXPECT_THAT(page, HasSubstr("CSV"));
@@ -168,9 +173,15 @@ TEST(ExhibitSection, GraphOnACircle) {
   EXPECT_THAT(page, HasSubstr("<title>b, &quot;c&quot;, mostly dog: 0 partners</title>"))
       << "itself is none";
   EXPECT_THAT(page, HasSubstr("<title>client 2, mostly dog: 2 partners</title>"));
-  EXPECT_THAT(page, HasSubstr("<title>mean: 1 at Round 5</title>"));
+  EXPECT_THAT(page, HasSubstr("Partners of a client: most 2, mean 1, fewest 0 (round 5)."));
+  EXPECT_EQ(count_of(page, "<figure>"), 1u) << "one round is no chart";
   EXPECT_THAT(page, HasSubstr("stroke-width:3.0")) << "the strongest edge";
   EXPECT_THAT(page, HasSubstr("stroke-width:1.9")) << "half as strong";
+  run.exhibits.push_back(graph);
+  run.exhibits[1].round = 6, run.exhibits[1].values[1] = 1;
+  const auto two = drawn(run);
+  EXPECT_THAT(two, HasSubstr("<title>mean: 1 at Round 5</title>"));
+  EXPECT_THAT(two, HasSubstr("<title>mean: 1.33 at Round 6</title>"));
 }
 
 TEST(ExhibitSection, LargeGraphsAreDrawnInPart) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/metric.hpp"
+
 namespace tessera {
 
 /// A number the database holds as NULL. Charts leave it out, tables print "–".
@@ -15,9 +17,10 @@ inline constexpr double kAbsent = std::numeric_limits<double>::quiet_NaN();
 
 struct RunMeta {
   std::string name, method, dataset, model, partition, seed, config, partition_digest;
-  std::string headline = "pre";   // the view the run is judged by: pre or post
-  std::string state = "running";  // or finished
-  std::string summary;            // JSON, empty while running
+  std::string headline = "pre";     // the view the run is judged by: pre or post
+  std::string metric = "accuracy";  // that leads, a name of base/metric.hpp
+  std::string state = "running";    // or finished
+  std::string summary;              // JSON, empty while running
   int64_t clients = 0, newcomers = 0, rounds = 0, parameters = 0;
   std::vector<std::string> class_names;  // empty when the data have none
 };
@@ -37,6 +40,7 @@ struct RoundRow {
   double loss = kAbsent;
   int64_t bytes_down = 0, bytes_up = 0, wire_down = 0, wire_up = 0;
   double sim_seconds = kAbsent, wall_seconds = kAbsent, train_seconds = kAbsent;
+  bool counted = true;  // enough uploads were accepted: the server's state moved on
 };
 
 /// Accuracy over clients as fractions 0…1; every figure may be kAbsent.
@@ -47,17 +51,37 @@ struct EvalRow {
   double mean = kAbsent, std = kAbsent, micro = kAbsent, min = kAbsent, max = kAbsent;
   double worst10 = kAbsent, best10 = kAbsent;
   double precision_macro = kAbsent, f1_macro = kAbsent, f1_remap = kAbsent, loss = kAbsent;
+  double balanced_accuracy = kAbsent, auroc = kAbsent, ece = kAbsent;
 };
+/// The mean of a metric over clients, by a name of base/metric.hpp.
+double value_of(const EvalRow& row, const std::string& metric);
 
 struct ClientEvalRow {
   int64_t round = 0, client = 0;
   std::string view, part;
   int64_t n = 0, correct = 0;
   double loss = kAbsent, precision_macro = kAbsent, f1_macro = kAbsent, f1_remap = kAbsent;
+  double balanced_accuracy = kAbsent, auroc = kAbsent, ece = kAbsent;
 
   double accuracy() const {
     return n > 0 ? static_cast<double>(correct) / static_cast<double>(n) : kAbsent;
   }
+};
+double value_of(const ClientEvalRow& row, const std::string& metric);
+
+/// How many test samples of one class a client's model took for another (or the same) one.
+struct ConfusionRow {
+  int64_t round = 0, client = 0;
+  std::string view;  // pre, post
+  int64_t truth = 0, predicted = 0, n = 0;
+};
+
+/// What went wrong with a client, each kind apart: how often, and round and reason of the first.
+struct ProblemRow {
+  int64_t client = 0;
+  std::string kind;  // upload, evaluation, join
+  int64_t count = 0, round = 0;
+  std::string reason;
 };
 
 /// What evaluating after a round sent beside training: payload bytes, and exchanges with newcomers.
@@ -90,6 +114,8 @@ struct RunHistory {
   std::vector<EvalRow> evals;                // by round
   std::vector<ClientEvalRow> client_evals;   // by round, then client
   std::vector<EvalTrafficRow> eval_traffic;  // by round
+  std::vector<ConfusionRow> confusions;      // by round, client, view, truth, predicted
+  std::vector<ProblemRow> problems;          // by client, then kind; the first 1000
   /// By round, then in the method's order. Of exhibits that are large in all, the first, the middle
   /// and the last round only; for_each_exhibit has every one.
   std::vector<ExhibitRow> exhibits;
@@ -99,6 +125,8 @@ struct RunHistory {
 
 /// For people: the name, or "client 7" where there is none.
 std::string client_name(const ClientRow& client);
+/// "786 parameters", "61.71 k parameters"; empty where it is not known.
+std::string parameters_text(const RunMeta& meta);
 /// The name of a class, or its number.
 std::string class_name(const RunMeta& meta, int64_t label);
 
@@ -126,10 +154,21 @@ const EvalRow* eval_at(const RunHistory& run, int64_t round, const std::string& 
 /// Test accuracy of every client at a round, in the order of run.clients; kAbsent where none.
 std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const std::string& view);
 
+/// The same of any metric, by a name of base/metric.hpp.
+std::vector<double> client_values(const RunHistory& run, int64_t round, const std::string& view,
+                                  const std::string& metric);
+/// A metric over the clients, or over the newcomers, that have it on their test samples.
+MetricSpread spread_of(const RunHistory& run, int64_t round, bool newcomers,
+                       const std::string& view, const std::string& metric);
+/// counts[truth][predicted] over all clients but newcomers, as many as there are classes; empty
+/// where the history holds none.
+std::vector<std::vector<int64_t>> confusion_at(const RunHistory& run, int64_t round,
+                                               const std::string& view);
+
 /// The round a run is judged at, as in summary.json. −1 = no evals.
 int64_t last_evaluated_round(const RunHistory& run);
-/// The first round with the best mean validation accuracy of the headline view, if any was
-/// measured.
+/// The first round in which the run's metric of the headline view was best on validation data, if
+/// any was measured.
 std::optional<int64_t> best_validation_round(const RunHistory& run);
 
 }  // namespace tessera

@@ -13,8 +13,9 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kFormat = "3";
-constexpr int64_t kMaxClasses = 100000;  // beyond this a label is damage, not data
+constexpr std::string_view kFormat = "4";
+constexpr int64_t kMaxClasses = 100000;             // beyond this a label is damage, not data
+constexpr int64_t kMaxSamples = 1'000'000'000'000;  // of one client: sums of them cannot overflow
 
 // The schema as read, in the order of the reads below.
 struct TableSpec {
@@ -26,18 +27,25 @@ const TableSpec kMeta{"meta", {"key", "value"}};
 const TableSpec kClients{
     "clients", {"id", "name", "newcomer", "train", "val", "test"}, " ORDER BY id"};
 const TableSpec kLabels{"labels", {"client", "part", "label", "n"}};
-const TableSpec kRounds{"rounds",
-                        {"round", "cohort", "dropped", "rejected", "loss", "bytes_down", "bytes_up",
-                         "wire_down", "wire_up", "sim_seconds", "wall_seconds", "train_seconds"},
-                        " ORDER BY round"};
-const TableSpec kEvals{"evals",
-                       {"round", "who", "view", "part", "mean", "std", "micro", "min", "max",
-                        "worst10", "best10", "precision_macro", "f1_macro", "f1_remap", "loss"},
-                       " ORDER BY round"};
-const TableSpec kClientEvals{"client_evals",
-                             {"round", "client", "view", "part", "n", "correct", "loss",
-                              "precision_macro", "f1_macro", "f1_remap"},
-                             " ORDER BY round, client"};
+const TableSpec kRounds{
+    "rounds",
+    {"round", "cohort", "dropped", "rejected", "loss", "bytes_down", "bytes_up", "wire_down",
+     "wire_up", "sim_seconds", "wall_seconds", "train_seconds", "counted"},
+    " ORDER BY round"};
+const TableSpec kEvals{
+    "evals",
+    {"round", "who", "view", "part", "mean", "std", "micro", "min", "max", "worst10", "best10",
+     "precision_macro", "f1_macro", "f1_remap", "loss", "balanced_accuracy", "auroc", "ece"},
+    " ORDER BY round"};
+const TableSpec kClientEvals{
+    "client_evals",
+    {"round", "client", "view", "part", "n", "correct", "loss", "precision_macro", "f1_macro",
+     "f1_remap", "balanced_accuracy", "auroc", "ece"},
+    " ORDER BY round, client"};
+const TableSpec kConfusions{"confusions",
+                            {"round", "client", "view", "truth", "predicted", "n"},
+                            " ORDER BY round, client, view, truth, predicted"};
+const TableSpec kProblems{"problems", {"round", "client", "kind", "reason"}};
 
 const TableSpec kTraffic{
     "eval_traffic",
@@ -109,13 +117,14 @@ Result<RunMeta> read_meta(Database& database) {
   }));
   RunMeta meta;
   for (const char* key :
-       {"name", "method", "dataset", "model", "partition", "seed", "headline", "state"})
+       {"name", "method", "dataset", "model", "partition", "seed", "headline", "metric", "state"})
     TESSERA_RETURN_IF_ERROR(check_name(database, fmt::format("meta '{}'", key), facts[key]));
   meta.name = facts["name"], meta.method = facts["method"], meta.dataset = facts["dataset"];
   meta.model = facts["model"], meta.partition = facts["partition"], meta.seed = facts["seed"];
   meta.config = facts["config"], meta.partition_digest = facts["partition_digest"];
   meta.summary = facts["summary"];
   if (!facts["headline"].empty()) meta.headline = facts["headline"];
+  if (!facts["metric"].empty()) meta.metric = facts["metric"];
   if (!facts["state"].empty()) meta.state = facts["state"];
   for (const auto& [key, field] :
        {std::pair{"clients", &meta.clients}, std::pair{"newcomers", &meta.newcomers},
@@ -164,7 +173,7 @@ Status read_rounds(Database& database, RunHistory& run) {
   return for_each(database, select(kRounds), [&](const Statement& r) {
     run.rounds.push_back({r.integer(0), r.integer(1), r.integer(2), r.integer(3), r.real(4),
                           r.integer(5), r.integer(6), r.integer(7), r.integer(8), r.real(9),
-                          r.real(10), r.real(11)});
+                          r.real(10), r.real(11), r.integer(12) != 0});
     return ok();
   });
 }
@@ -173,12 +182,13 @@ Status read_evals(Database& database, RunHistory& run) {
   TESSERA_RETURN_IF_ERROR(for_each(database, select(kEvals), [&](const Statement& r) {
     run.evals.push_back({r.integer(0), r.text(1), r.text(2), r.text(3), r.real(4), r.real(5),
                          r.real(6), r.real(7), r.real(8), r.real(9), r.real(10), r.real(11),
-                         r.real(12), r.real(13), r.real(14)});
+                         r.real(12), r.real(13), r.real(14), r.real(15), r.real(16), r.real(17)});
     return ok();
   }));
   return for_each(database, select(kClientEvals), [&](const Statement& r) {
     run.client_evals.push_back({r.integer(0), r.integer(1), r.text(2), r.text(3), r.integer(4),
-                                r.integer(5), r.real(6), r.real(7), r.real(8), r.real(9)});
+                                r.integer(5), r.real(6), r.real(7), r.real(8), r.real(9),
+                                r.real(10), r.real(11), r.real(12)});
     return ok();
   });
 }
@@ -187,6 +197,33 @@ Status read_traffic(Database& database, RunHistory& run) {
   return for_each(database, select(kTraffic), [&](const Statement& r) {
     run.eval_traffic.push_back(
         {r.integer(0), r.integer(1), r.integer(2), r.integer(3), r.integer(4), r.integer(5)});
+    return ok();
+  });
+}
+
+Status read_confusions(Database& database, RunHistory& run) {
+  constexpr int64_t kMost = 100;  // a history has none of more classes
+  return for_each(database, select(kConfusions), [&](const Statement& r) {
+    const int64_t truth = r.integer(3), predicted = r.integer(4), n = r.integer(5);
+    if (truth < 0 || truth >= kMost || predicted < 0 || predicted >= kMost || n < 0 ||
+        n > kMaxSamples)
+      return fail(Error::kInvalid,
+                  "{}: a row of 'confusions' (truth {}, predicted {}, n {}) is none; the file is "
+                  "damaged",
+                  database.path(), truth, predicted, n);
+    run.confusions.push_back({r.integer(0), r.integer(1), r.text(2), truth, predicted, n});
+    return ok();
+  });
+}
+
+// Rows are written in order of rounds, so the lowest rowid is the first.
+Status read_problems(Database& database, RunHistory& run) {
+  const auto sql =
+      "SELECT client, kind, count(*), round, substr(reason, 1, 1000), min(rowid) FROM problems "
+      "GROUP BY client, kind ORDER BY client, kind LIMIT 1000";
+  return for_each(database, sql, [&](const Statement& r) {
+    TESSERA_RETURN_IF_ERROR(check_name(database, "the kind of a problem", r.text(1)));
+    run.problems.push_back({r.integer(0), r.text(1), r.integer(2), r.integer(3), r.text(4)});
     return ok();
   });
 }
@@ -201,8 +238,8 @@ Result<Database> open_history(const std::string& path) {
   TESSERA_RETURN_IF_ERROR(database.execute("BEGIN"));
   TESSERA_RETURN_IF_ERROR(check_table(database, kMeta));
   TESSERA_RETURN_IF_ERROR(check_format(database));
-  for (const auto* table :
-       {&kClients, &kLabels, &kRounds, &kEvals, &kClientEvals, &kTraffic, &kExhibits})
+  for (const auto* table : {&kClients, &kLabels, &kRounds, &kEvals, &kClientEvals, &kConfusions,
+                            &kProblems, &kTraffic, &kExhibits})
     TESSERA_RETURN_IF_ERROR(check_table(database, *table));
   return database;
 }
@@ -223,6 +260,8 @@ Result<RunHistory> read_history(const std::string& path) {
   TESSERA_RETURN_IF_ERROR(read_rounds(database, run));
   TESSERA_RETURN_IF_ERROR(read_evals(database, run));
   TESSERA_RETURN_IF_ERROR(read_traffic(database, run));
+  TESSERA_RETURN_IF_ERROR(read_confusions(database, run));
+  TESSERA_RETURN_IF_ERROR(read_problems(database, run));
   TESSERA_ASSIGN(run.exhibits, read_exhibits(database));
   return run;
 }

@@ -22,12 +22,17 @@ CREATE TABLE clients(id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER, train 
 CREATE TABLE labels(client INTEGER, part TEXT, label INTEGER, n INTEGER);
 CREATE TABLE rounds(round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER, rejected INTEGER,
   loss REAL, bytes_down INTEGER, bytes_up INTEGER, wire_down INTEGER, wire_up INTEGER,
-  sim_seconds REAL, wall_seconds REAL, train_seconds REAL);
+  sim_seconds REAL, wall_seconds REAL, train_seconds REAL,
+  counted INTEGER);
 CREATE TABLE evals(round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
   min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL, f1_macro REAL,
-  f1_remap REAL, loss REAL);
+  f1_remap REAL, loss REAL, balanced_accuracy REAL, auroc REAL, ece REAL);
 CREATE TABLE client_evals(round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
-  correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL, f1_remap REAL);
+  correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL, f1_remap REAL,
+  balanced_accuracy REAL, auroc REAL, ece REAL);
+CREATE TABLE confusions(round INTEGER, client INTEGER, view TEXT, truth INTEGER, predicted INTEGER,
+  n INTEGER);
+CREATE TABLE problems(round INTEGER, client INTEGER, kind TEXT, reason TEXT);
 CREATE TABLE eval_traffic(round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
   exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER);
 CREATE TABLE exhibits(round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT, columns TEXT,
@@ -35,17 +40,21 @@ CREATE TABLE exhibits(round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT
 )sql";
 
 constexpr const char* kRows = R"sql(
-INSERT INTO meta VALUES('format','3'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
+INSERT INTO meta VALUES('format','4'),('name','toy'),('method','FedAvg'),('dataset','mnist'),
   ('model','mlp100'),('clients','2'),('newcomers','0'),('rounds','3'),('seed','7'),
   ('headline','post'),('class_names','["zero","one"]'),('config','[run]'),('state','running');
 INSERT INTO clients VALUES(1,'b',1,30,3,6),(0,'a',0,10,1,2);
 INSERT INTO labels VALUES(0,'train',1,10),(1,'train',0,30),(1,'test',0,0);
-INSERT INTO rounds VALUES(2,2,1,0,0.5,100,50,110,60,2.5,1.0,0.5),
-  (1,2,0,0,NULL,10,5,11,6,1.5,NULL,0.5);
+INSERT INTO rounds VALUES(2,2,1,0,0.5,100,50,110,60,2.5,1.0,0.5,0),
+  (1,2,0,0,NULL,10,5,11,6,1.5,NULL,0.5,1);
 INSERT INTO evals(round,who,view,part,mean,std) VALUES(1,'clients','post','val',0.5,0.1),
   (2,'clients','post','val',0.5,0.1),(2,'clients','post','test',0.75,0.25);
-INSERT INTO client_evals(round,client,view,part,n,correct) VALUES(2,1,'post','test',6,3),
-  (2,0,'post','test',0,0);
+INSERT INTO client_evals(round,client,view,part,n,correct,auroc,ece) VALUES
+  (2,1,'post','test',6,3,0.875,0.25),(2,0,'post','test',0,0,NULL,NULL);
+INSERT INTO confusions VALUES(2,0,'post',1,0,3),(2,0,'post',0,0,4),(2,0,'pre',0,0,7),
+  (2,1,'post',0,0,50);
+INSERT INTO problems VALUES(1,1,'upload','late'),(2,1,'upload','gone'),(2,0,'upload','x'),
+  (2,1,'evaluation','not finite');
 INSERT INTO eval_traffic VALUES(2,80,4,3,60,30);
 )sql";
 
@@ -111,6 +120,11 @@ TEST_F(HistoryReader, ReadsBackWhatWasWritten) {
   EXPECT_EQ(run->evals[2].mean, 0.75);
   EXPECT_TRUE(std::isnan(run->evals[2].f1_remap));
   EXPECT_EQ(run->client_evals[1].accuracy(), 0.5);
+  EXPECT_EQ(run->client_evals[1].auroc, 0.875);
+  EXPECT_EQ(value_of(run->client_evals[1], "ece"), 0.25);
+  EXPECT_TRUE(std::isnan(run->client_evals[0].auroc));
+  EXPECT_TRUE(run->rounds[0].counted);
+  EXPECT_FALSE(run->rounds[1].counted);
 
   ASSERT_EQ(run->eval_traffic.size(), 1u);
   EXPECT_EQ(run->eval_traffic[0].eval_down, 80);
@@ -119,6 +133,58 @@ TEST_F(HistoryReader, ReadsBackWhatWasWritten) {
   EXPECT_EQ(run->eval_traffic[0].onboard_down, 60);
   EXPECT_EQ(run->eval_traffic[0].onboard_up, 30);
   EXPECT_TRUE(run->exhibits.empty());
+}
+
+TEST_F(HistoryReader, ReadsWhatWentWrongByClientAndKind) {
+  write(std::string(kSchema) + kRows);
+  const auto run = read_history(path_);
+  ASSERT_TRUE(run.ok()) << run.status();
+  ASSERT_EQ(run->problems.size(), 3u);
+  EXPECT_EQ(run->problems[0].client, 0);
+  EXPECT_EQ(run->problems[1].kind, "evaluation");
+  EXPECT_EQ(run->problems[2].client, 1);
+  EXPECT_EQ(run->problems[2].count, 2);
+  EXPECT_EQ(run->problems[2].round, 1);
+  EXPECT_EQ(run->problems[2].reason, "late") << "that of the first";
+  write(
+      "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) "
+      "INSERT INTO problems SELECT 3, i, 'upload', printf('%.*c', 5000, 'x') FROM n");
+  const auto many = read_history(path_);
+  ASSERT_TRUE(many.ok()) << many.status();
+  EXPECT_EQ(many->problems.size(), 1000u);
+  EXPECT_EQ(many->problems.back().reason.size(), 1000u);
+}
+
+TEST_F(HistoryReader, SumsConfusionsOverClientsButNewcomers) {
+  write(std::string(kSchema) + kRows);
+  const auto run = *read_history(path_);
+  using Counts = std::vector<std::vector<int64_t>>;
+  EXPECT_EQ(confusion_at(run, 2, "post"), (Counts{{4, 0}, {3, 0}})) << "client 1 is a newcomer";
+  EXPECT_EQ(confusion_at(run, 2, "pre"), (Counts{{7, 0}, {0, 0}}));
+  EXPECT_TRUE(confusion_at(run, 1, "post").empty());
+  for (const char* row :
+       {"-1,0,1", "0,-1,1", "100,0,1", "0,100,1", "0,0,-1", "0,0,9223372036854775807"}) {
+    write(fmt::format("DELETE FROM confusions; INSERT INTO confusions VALUES(2,0,'post',{})", row));
+    EXPECT_THAT(error(), HasSubstr("a row of 'confusions'")) << row;
+  }
+}
+
+TEST_F(HistoryReader, TheRunsMetricChoosesTheBestRound) {
+  write(std::string(kSchema) + kRows +
+        "UPDATE evals SET auroc = round / 10.0, loss = 1.0 / round, mean = 0.5;"
+        "INSERT INTO meta VALUES('metric','auroc')");
+  auto run = *read_history(path_);
+  EXPECT_EQ(run.meta.metric, "auroc");
+  EXPECT_EQ(best_validation_round(run), 2);
+  run.meta.metric = "loss";
+  EXPECT_EQ(best_validation_round(run), 2) << "the smaller the better";
+  run.meta.metric = "accuracy";
+  EXPECT_EQ(best_validation_round(run), 1) << "the first of equals";
+  run.meta.metric = "ece";
+  EXPECT_EQ(best_validation_round(run), std::nullopt) << "not measured";
+  const auto spread = spread_of(run, 2, true, "post", "auroc");
+  EXPECT_EQ(spread.mean, 0.875);
+  EXPECT_TRUE(std::isnan(spread_of(run, 2, false, "post", "auroc").mean)) << "no samples";
 }
 
 TEST_F(HistoryReader, ReadsExhibits) {
@@ -246,7 +312,7 @@ TEST_F(HistoryReader, OtherFormatAndImpossibleValues) {
   write(std::string(kSchema) + kRows + "UPDATE meta SET value='1' WHERE key='format'");
   EXPECT_THAT(error(), HasSubstr("history format '1'"));
   write(
-      "UPDATE meta SET value='3' WHERE key='format';"
+      "UPDATE meta SET value='4' WHERE key='format';"
       "UPDATE meta SET value='many' WHERE key='clients'");
   EXPECT_THAT(error(), HasSubstr("meta 'clients' is 'many'"));
   write(

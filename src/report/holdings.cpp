@@ -118,7 +118,8 @@ std::string holdings_svg(const Holdings& holdings) {
     return fmt::format("client {}, class {}: {} to train on, {} to test", client.name,
                        holdings.classes[c], client.train.at(c), client.test.at(c));
   };
-  matrix.left = svg::name_margin(matrix.rows);
+  // As the names need: the file is as wide as it must be.
+  matrix.left = svg::name_margin(matrix.rows, 1040);
   matrix.width = svg_width(clients, matrix.left);
   return svg::bubble_document(chart);
 }

@@ -86,6 +86,20 @@ std::string shorten(std::string_view text, size_t columns) {
   return std::string(text.substr(0, end)) + "…";
 }
 
+std::string shorten_middle(std::string_view text, size_t columns) {
+  const size_t length = columns_of(text);
+  if (length <= columns || columns < 3) return shorten(text, columns);
+  const size_t head = columns / 2, tail = columns - 1 - head;
+  std::string out;
+  size_t seen = 0;
+  for (const char c : text) {
+    seen += starts_code_point(c);
+    if (seen == head + 1 && starts_code_point(c)) out += "…";
+    if (seen <= head || seen > length - tail) out += c;
+  }
+  return out;
+}
+
 std::string html_page(std::string_view title, const std::string& body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
@@ -106,11 +120,16 @@ std::string tile_row(const std::vector<Tile>& tiles) {
   return out + "</dl>\n";
 }
 
+std::string note(std::string_view words) {
+  return fmt::format("<p class=\"none\">{}</p>\n", escape(words));
+}
+
 std::string figure(std::string_view heading, const std::string& svg, std::string_view caption) {
+  const bool wide = svg.find(" class=\"wide\"") != std::string::npos;
   return fmt::format(
-      "<figure>\n<h3>{}</h3>\n<div class=\"plot\">{}</div>\n<figcaption>{}</figcaption>\n"
+      "<figure>\n<h3>{}</h3>\n<div class=\"plot{}\">{}</div>\n<figcaption>{}</figcaption>\n"
       "</figure>\n",
-      escape(heading), svg, escape(caption));
+      escape(heading), wide ? " wide" : "", svg, escape(caption));
 }
 
 std::string panels(const std::vector<Panel>& panels) {
@@ -131,9 +150,7 @@ std::string html_table(const HtmlTable& table) {
     return fmt::format("<{0}{1}>{2}</{0}>", tag, column < table.left ? "" : " class=\"number\"",
                        escape(text));
   };
-  std::string out = "<div class=\"scroll\"><table>\n";
-  if (!table.caption.empty()) out += fmt::format("<caption>{}</caption>\n", escape(table.caption));
-  out += "<thead><tr>";
+  std::string out = "<table>\n<thead><tr>";
   for (size_t i = 0; i < table.header.size(); ++i) out += cell("th", i, table.header[i]);
   out += "</tr></thead>\n<tbody>\n";
   for (size_t r = 0; r < table.rows.size(); ++r) {
@@ -142,7 +159,14 @@ std::string html_table(const HtmlTable& table) {
     for (size_t i = 0; i < table.rows[r].size(); ++i) out += cell("td", i, table.rows[r][i]);
     out += "</tr>\n";
   }
-  return out + "</tbody>\n</table></div>\n";
+  return table_card(out + "</tbody>\n</table>", table.caption);
+}
+
+// The line stands beside the table, not in it: it must not scroll away with the columns.
+std::string table_card(const std::string& table, std::string_view caption) {
+  std::string out = "<div class=\"card\">\n";
+  if (!caption.empty()) out += fmt::format("<p class=\"caption\">{}</p>\n", escape(caption));
+  return out + "<div class=\"scroll\">" + table + "</div>\n</div>\n";
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// The page around the charts: escaping, style, tiles, figures, tables. No script, no network.
+// The page around the charts: escaping, style, tiles, figures, tables. No network; a page needs no
+// script to be read.
 #pragma once
 
 #include <string>
@@ -13,6 +14,8 @@ std::string escape(std::string_view text);
 
 /// At most `columns` code points, the last an ellipsis when something was cut off. Not escaped.
 std::string shorten(std::string_view text, size_t columns);
+/// The same with the ellipsis in the middle: names that begin alike stay told apart by their ends.
+std::string shorten_middle(std::string_view text, size_t columns);
 /// Code points of a UTF-8 text.
 size_t columns_of(std::string_view text);
 
@@ -26,7 +29,10 @@ struct Tile {
 };
 std::string tile_row(const std::vector<Tile>& tiles);
 
-/// <figure> with a heading (text), an SVG (markup) and a caption (text).
+/// A line in place of a chart (text).
+std::string note(std::string_view words);
+/// <figure> with a heading (text), charts or notes (markup) and a caption (text). Wide charts
+/// scroll sideways on small screens, and the page says so.
 std::string figure(std::string_view heading, const std::string& svg, std::string_view caption);
 /// Small charts side by side inside one figure, each under its title (text).
 struct Panel {
@@ -36,14 +42,16 @@ std::string panels(const std::vector<Panel>& panels);
 /// Figures side by side where the window is wide enough.
 std::string side_by_side(const std::vector<std::string>& figures);
 
-/// A table of text cells; columns whose name is in `left` are aligned left, numbers to the right.
+/// A table of text cells under a line that explains it.
 struct HtmlTable {
   std::string caption;
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
-  size_t left = 1;           // how many leading columns are words
+  size_t left = 1;  // how many leading columns are words, aligned left; the rest are numbers
   std::vector<size_t> bold;  // rows that stand out
 };
 std::string html_table(const HtmlTable& table);
+/// The card around a <table> (markup) that scrolls where it is too wide; `caption` is text.
+std::string table_card(const std::string& table, std::string_view caption);
 
 }  // namespace tessera

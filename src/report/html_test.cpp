@@ -46,5 +46,13 @@ TEST(Page, TablesTilesAndFiguresAreWellFormed) {
   EXPECT_EQ(count_of(page, "<tr class=\"bold\"><td>1</td><td class=\"number\">2</td></tr>"), 1u);
 }
 
+TEST(Shorten, InTheMiddleKeepsBothEnds) {
+  EXPECT_EQ(shorten_middle("StMarysNorth7", 13), "StMarysNorth7");
+  EXPECT_EQ(shorten_middle("StMarysNorth7", 8), "StMa…th7");
+  EXPECT_EQ(shorten_middle("StMarysNorth7", 9), "StMa…rth7");
+  EXPECT_EQ(shorten_middle("äöüÄÖÜß", 5), "äö…Üß");
+  EXPECT_EQ(shorten_middle("abc", 2), "a…");
+}
+
 }  // namespace
 }  // namespace tessera

@@ -8,6 +8,8 @@
 #include "base/text.hpp"
 #include "report/exhibit_section.hpp"
 #include "report/html.hpp"
+#include "report/leading.hpp"
+#include "report/run_problems.hpp"
 #include "report/run_tables.hpp"
 #include "report/svg.hpp"
 
@@ -32,11 +34,6 @@ int view_colour(const std::string& view) {
 }
 
 std::string percent(double fraction) { return value_text(Quantity::kFraction, fraction); }
-
-std::string plus_minus(double mean, double std) {
-  if (!std::isfinite(std)) return percent(mean);
-  return fmt::format("{:.1f} ± {:.1f}\u00a0%", mean * 100, std * 100);
-}
 
 // What the sections share, looked up once.
 struct Facts {
@@ -71,7 +68,7 @@ std::string header(const Facts& facts) {
   add("", fmt::format("{} clients", meta.clients));
   add("", fmt::format("{} of {} rounds", facts.last_round, meta.rounds));
   if (meta.newcomers > 0) add("", fmt::format("{} newcomers", meta.newcomers));
-  if (meta.parameters > 0) add("", fmt::format("{:.4g} k parameters", meta.parameters / 1e3));
+  if (meta.parameters > 0) add("", parameters_text(meta));
   add("seed ", meta.seed);
   std::string badge;
   if (meta.state != "finished")
@@ -89,19 +86,25 @@ std::string tiles(const Facts& facts) {
   const auto spent = spent_until(run, facts.last_round);
   const EvalRow none{};
   const auto& row = facts.headline ? *facts.headline : none;
+  const auto lead = leading_of(run.meta);
+  const auto spread = lead.spread(run, row);
   std::vector<Tile> out;
-  out.push_back({"Accuracy, " + view_name(run.meta.headline), plus_minus(row.mean, row.std),
+  out.push_back({lead.title + ", " + view_name(run.meta.headline),
+                 lead.plus_minus(spread.mean, spread.std),
                  "mean ± std over clients, " + facts.when(), true});
   const auto* best =
       facts.best ? eval_at(run, *facts.best, "clients", run.meta.headline, "test") : nullptr;
   if (best)
-    out.push_back({"Best on validation", percent(best->mean),
-                   fmt::format("test accuracy of round {}", *facts.best)});
-  out.push_back({"Worst 10 %", percent(row.worst10),
-                 fmt::format("of clients; best: {}", percent(row.best10))});
-  out.push_back({"Per sample", percent(row.micro), "all test samples pooled"});
+    out.push_back({"Best on validation", lead.text(lead.of(*best)),
+                   fmt::format("test {} of round {}", lead.word, *facts.best)});
+  out.push_back({"Worst 10 %", lead.text(spread.worst10),
+                 fmt::format("of clients; best: {}", lead.text(spread.best10))});
+  if (lead.is_accuracy())
+    out.push_back({"Per sample", percent(row.micro), "all test samples pooled"});
+  else
+    out.push_back({"Accuracy", percent(row.mean), "mean over clients"});
   if (const auto* late = eval_at(run, facts.judged, "newcomers", run.meta.headline, "test"))
-    out.push_back({"Newcomers", percent(late->mean),
+    out.push_back({"Newcomers", lead.text(lead.of(*late)),
                    fmt::format("{} clients that never trained", run.meta.newcomers)});
   out.push_back(
       {"Traffic", human_bytes(spent.bytes_down + spent.bytes_up),
@@ -111,12 +114,12 @@ std::string tiles(const Facts& facts) {
   return tile_row(out);
 }
 
-svg::Series accuracy_series(const std::vector<EvalRow>& rows, std::string name, int colour,
-                            bool band) {
+svg::Series leading_series(const Leading& lead, const std::vector<EvalRow>& rows, std::string name,
+                           int colour, bool band) {
   svg::Series series{std::move(name), colour, {}};
   for (const auto& row : rows) {
-    svg::Point point{static_cast<double>(row.round), row.mean};
-    if (band && std::isfinite(row.std)) {
+    svg::Point point{static_cast<double>(row.round), lead.of(row)};
+    if (band && lead.is_accuracy() && std::isfinite(row.std)) {
       point.low = std::max(0.0, row.mean - row.std);
       point.high = std::min(1.0, row.mean + row.std);
     }
@@ -125,47 +128,52 @@ svg::Series accuracy_series(const std::vector<EvalRow>& rows, std::string name, 
   return series;
 }
 
-std::string accuracy_figure(const Facts& facts) {
+std::string leading_figure(const Facts& facts) {
   const auto& run = facts.run;
+  const auto lead = leading_of(run.meta);
   svg::LineChart chart;
-  chart.label = "Test accuracy over rounds";
+  chart.label = fmt::format("Test {} over rounds", lead.word);
   chart.x = {"Round", Quantity::kCount};
   chart.x.tight = true;
-  chart.y = {"Test accuracy", Quantity::kFraction};
+  chart.y = {"Test " + lead.word, lead.quantity};
   for (const char* view : {"global", "pre", "post"}) {
     const auto rows = evals_of(run, "clients", view, "test");
     const bool band = view == run.meta.headline;
     if (!rows.empty())
-      chart.series.push_back(accuracy_series(rows, view_name(view), view_colour(view), band));
+      chart.series.push_back(leading_series(lead, rows, view_name(view), view_colour(view), band));
   }
-  svg::Series worst{"worst 10 % of clients", kWorstColour, {}};
-  worst.dashed = true, worst.dots = false;
-  for (const auto& row : evals_of(run, "clients", run.meta.headline, "test"))
-    worst.points.push_back({static_cast<double>(row.round), row.worst10});
-  chart.series.push_back(std::move(worst));
+  if (lead.is_accuracy()) {
+    svg::Series worst{"worst 10 % of clients", kWorstColour, {}};
+    worst.dashed = true, worst.dots = false;
+    for (const auto& row : evals_of(run, "clients", run.meta.headline, "test"))
+      worst.points.push_back({static_cast<double>(row.round), row.worst10});
+    chart.series.push_back(std::move(worst));
+  }
   auto newcomers = evals_of(run, "newcomers", run.meta.headline, "test");
   if (!newcomers.empty()) {
-    chart.series.push_back(accuracy_series(newcomers, "newcomers", kNewcomerColour, false));
+    chart.series.push_back(leading_series(lead, newcomers, "newcomers", kNewcomerColour, false));
     chart.series.back().dashed = true;
   }
   if (facts.best)
     chart.marks.push_back({static_cast<double>(*facts.best),
                            fmt::format("best on validation: round {}", *facts.best)});
-  return figure("Accuracy over rounds", svg::line_chart(chart),
-                fmt::format("Mean over clients of each client's test accuracy. The band is ± one "
-                            "standard deviation over clients, {}.",
-                            view_name(run.meta.headline)));
+  auto caption = fmt::format("Mean over clients of each client's test {}.", lead.word);
+  if (lead.is_accuracy() && svg::in_words(chart).empty())
+    caption += fmt::format(" The band is ± one standard deviation over clients, {}.",
+                           view_name(run.meta.headline));
+  return figure(lead.title + " over rounds", svg::line_chart(chart), caption);
 }
 
-// Accuracy of every view against what was spent when it was reached.
-std::string cost_chart(const Facts& facts, const svg::Axis& x,
-                       const std::function<double(const Spent&)>& cost) {
+// The metric of every view against what was spent when it was reached. Empty where there is no
+// curve: nothing was spent, or there was one evaluation.
+std::string cost_figure(const Facts& facts, const svg::Axis& x, const std::string& caption,
+                        const std::function<double(const Spent&)>& cost) {
+  const auto lead = leading_of(facts.run.meta);
   svg::LineChart chart;
-  chart.label = "Test accuracy against " + lower(x.title);
+  chart.label = fmt::format("Test {} against {}", lead.word, lower(x.title));
   chart.x = x;
-  chart.empty = "nothing spent";
   chart.x.tight = true;
-  chart.y = {"Test accuracy", Quantity::kFraction};
+  chart.y = {"Test " + lead.word, lead.quantity};
   chart.direct_labels = false;
   chart.width = kThird, chart.height = 290;
   const Spending spending(facts.run);
@@ -173,30 +181,30 @@ std::string cost_chart(const Facts& facts, const svg::Axis& x,
     svg::Series series{view == std::string("pre") ? "before" : "after", view_colour(view), {}};
     series.dots = false;
     for (const auto& row : evals_of(facts.run, "clients", view, "test"))
-      series.points.push_back({cost(spending.until(row.round)), row.mean});
+      series.points.push_back({cost(spending.until(row.round)), lead.of(row)});
     if (!series.points.empty()) chart.series.push_back(std::move(series));
   }
   const bool free = std::all_of(chart.series.begin(), chart.series.end(), [](const auto& series) {
     return std::all_of(series.points.begin(), series.points.end(),
                        [](const svg::Point& p) { return p.x <= 0; });
   });
-  if (free) chart.series.clear();
-  return svg::line_chart(chart);
+  if (free || !svg::in_words(chart).empty()) return "";
+  return figure(fmt::format("{} against {}", lead.title, lower(x.title)), svg::line_chart(chart),
+                caption);
 }
 
 std::string cost_figures(const Facts& facts) {
-  const auto traffic = cost_chart(facts, {"Traffic", Quantity::kBytes},
-                                  [](const Spent& s) { return s.bytes_down + s.bytes_up; });
-  const auto simulated = cost_chart(facts, {"Simulated time", Quantity::kSeconds},
-                                    [](const Spent& s) { return s.sim_seconds; });
-  const auto wall = cost_chart(facts, {"Wall time", Quantity::kSeconds},
-                               [](const Spent& s) { return s.wall_seconds; });
-  return side_by_side(
-      {figure("Accuracy against traffic", traffic,
-              "Tensor bytes down and up, all clients, cumulated."),
-       figure("Accuracy against simulated time", simulated,
-              "The clock of the simulated network: the slowest participant of each round."),
-       figure("Accuracy against wall time", wall, "What this computer took.")});
+  std::vector<std::string> all{
+      cost_figure(facts, {"Traffic", Quantity::kBytes},
+                  "Tensor bytes down and up, all clients, cumulated.",
+                  [](const Spent& s) { return s.bytes_down + s.bytes_up; }),
+      cost_figure(facts, {"Simulated time", Quantity::kSeconds},
+                  "The clock of the simulated network: the slowest participant of each round.",
+                  [](const Spent& s) { return s.sim_seconds; }),
+      cost_figure(facts, {"Wall time", Quantity::kSeconds}, "What this computer took.",
+                  [](const Spent& s) { return s.wall_seconds; })};
+  std::erase(all, "");
+  return all.empty() ? "" : side_by_side(all);
 }
 
 std::string loss_figure(const Facts& facts) {
@@ -232,20 +240,21 @@ std::string loss_figure(const Facts& facts) {
 
 std::string client_figure(const Facts& facts) {
   const auto& run = facts.run;
-  const auto before = client_accuracy(run, facts.judged, "pre");
-  const auto after = client_accuracy(run, facts.judged, "post");
+  const auto lead = leading_of(run.meta);
+  const auto before = lead.clients(run, facts.judged, "pre");
+  const auto after = lead.clients(run, facts.judged, "post");
   svg::DumbbellChart chart;
-  chart.label = "Test accuracy of every client before and after personalization";
-  chart.value = {"Test accuracy", Quantity::kFraction};
+  chart.label = fmt::format("Test {} of every client before and after personalization", lead.word);
+  chart.value = {"Test " + lead.word, lead.quantity};
   chart.before_name = "before personalization", chart.after_name = "after personalization";
-  chart.item_title = "Clients, by accuracy";
+  chart.item_title = "Clients, by " + lead.word;
   size_t better = 0, both = 0;
   for (size_t i = 0; i < run.clients.size(); ++i) {
     const auto& client = run.clients[i];
     chart.pairs.push_back(
         {client_name(client) + (client.newcomer ? " (new)" : ""), before[i], after[i]});
     both += std::isfinite(before[i]) && std::isfinite(after[i]);
-    better += after[i] > before[i];
+    better += std::isfinite(before[i]) && lead.metric.better(after[i], before[i]);
   }
   const auto key = [](const svg::Pair& p) {
     const double value = std::isfinite(p.after) ? p.after : p.before;
@@ -253,9 +262,9 @@ std::string client_figure(const Facts& facts) {
   };
   std::stable_sort(chart.pairs.begin(), chart.pairs.end(),
                    [&](const svg::Pair& a, const svg::Pair& b) { return key(a) > key(b); });
-  auto caption = fmt::format("Each client's test accuracy, {}.", facts.when());
+  auto caption = fmt::format("Each client's test {}, {}.", lead.word, facts.when());
   if (both > 0) caption += fmt::format(" Personalization helps {} of {} clients.", better, both);
-  return figure("Accuracy of every client", svg::dumbbell_chart(chart), caption);
+  return figure(lead.title + " of every client", svg::dumbbell_chart(chart), caption);
 }
 
 std::vector<std::string> client_names(const RunHistory& run) {
@@ -315,7 +324,7 @@ std::string partition_figure(const Facts& facts) {
                                     "classes and clients to draw who holds which.");
   auto matrix = class_matrix(facts.run, classes);
   bars.column_names = false;
-  bars.left = matrix.left = std::max(60.0, svg::name_margin(matrix.rows));
+  bars.left = matrix.left = std::max(60.0, svg::name_margin(matrix.rows, matrix.width));
   // Discs of many classes would all be specks.
   const bool many = matrix.rows.size() > 40;
   const auto picture = many ? svg::heat_map(matrix, {0, kAbsent, 0.5}) : svg::bubble_matrix(matrix);
@@ -327,8 +336,9 @@ std::string partition_figure(const Facts& facts) {
 
 std::string client_table(const Facts& facts) {
   const auto& run = facts.run;
-  const auto before = client_accuracy(run, facts.judged, "pre");
-  const auto after = client_accuracy(run, facts.judged, "post");
+  const auto lead = leading_of(run.meta);
+  const auto before = lead.clients(run, facts.judged, "pre");
+  const auto after = lead.clients(run, facts.judged, "post");
   HtmlTable table;
   table.header = {"Client", "Train", "Validation", "Test", "Classes", "Before", "After", "Gain"};
   for (size_t i = 0; i < run.clients.size(); ++i) {
@@ -340,9 +350,10 @@ std::string client_table(const Facts& facts) {
          fmt::format("{}", client.train), fmt::format("{}", client.val),
          fmt::format("{}", client.test),
          part == client.labels.end() ? "–" : fmt::format("{}", part->second.size()),
-         percent(before[i]), percent(after[i]), svg::points_text(gain)});
+         lead.text(before[i]), lead.text(after[i]), lead.difference(gain)});
   }
-  table.caption = fmt::format("Test accuracy at {}; gain in points.", facts.when());
+  table.caption = fmt::format("Test {} at {}; gain{}.", lead.word, facts.when(),
+                              lead.metric.fraction ? " in points" : " below 0 is better");
   return fmt::format("<details{}>\n<summary>{} clients</summary>\n{}</details>\n",
                      run.clients.size() <= 40 ? " open=\"open\"" : "", run.clients.size(),
                      html_table(table));
@@ -373,14 +384,14 @@ Result<std::string> run_report(const RunHistory& run) {
         "round is done",
         run.meta.name);
   const auto facts = gather(run);
-  std::string body = header(facts) + tiles(facts);
-  body += "<section>\n<h2>Accuracy</h2>\n" + accuracy_figure(facts) + client_figure(facts) +
-          metrics_table(run, facts.judged) + "</section>\n" + exhibit_section(run) +
-          "<section>\n<h2>Cost and convergence</h2>\n" + cost_figures(facts) + loss_figure(facts) +
-          traffic_table(run) + "</section>\n<section>\n<h2>Clients and data</h2>\n" +
-          partition_figure(facts) + client_table(facts) +
-          "</section>\n<section>\n<h2>Configuration</h2>\n" + configuration(run.meta) +
-          "</section>\n";
+  std::string body = header(facts) + tiles(facts) + problems_section(run);
+  body += "<section>\n<h2>" + leading_of(run.meta).title + "</h2>\n" + leading_figure(facts) +
+          client_figure(facts) + metrics_table(run, facts.judged) + "</section>\n" +
+          exhibit_section(run) + "<section>\n<h2>Cost and convergence</h2>\n" +
+          cost_figures(facts) + loss_figure(facts) + traffic_table(run) +
+          "</section>\n<section>\n<h2>Clients and data</h2>\n" + partition_figure(facts) +
+          client_table(facts) + "</section>\n<section>\n<h2>Configuration</h2>\n" +
+          configuration(run.meta) + "</section>\n";
   return html_page(fmt::format("{} · {} · {}", run.meta.method, run.meta.dataset, run.meta.model),
                    body);
 }

@@ -146,7 +146,7 @@ TEST(CompareReport, TableAndChartsOfTwoMethods) {
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_EQ(markup_error(*page), "");
   EXPECT_THAT(*page, HasSubstr("2 methods · 3 runs"));
-  EXPECT_THAT(*page, HasSubstr("<tr class=\"bold\"><td>FedACS</td>"));
+  EXPECT_THAT(*page, HasSubstr("<tr class=\"bold\"><td data-key=\"FedACS\">FedACS</td>"));
   EXPECT_THAT(*page, HasSubstr(">−2.0</td>"));
   const auto table =
       page->substr(page->find("<thead>"), page->find("</table>") - page->find("<thead>"));
@@ -163,7 +163,7 @@ TEST(CompareReport, ATableAloneIsEnough) {
   const auto page = compare_report("t", {}, json::array({table_row("A", 0.5), {{"method", "B"}}}));
   ASSERT_TRUE(page.ok()) << page.status();
   EXPECT_EQ(markup_error(*page), "");
-  EXPECT_THAT(*page, HasSubstr("<tr><td>B</td><td class=\"number\">–</td>"));
+  EXPECT_THAT(*page, HasSubstr("<tr><td data-key=\"B\">B</td><td class=\"number\">–</td>"));
 }
 
 TEST(CompareReport, WrongTablesAreNamed) {

@@ -12,15 +12,15 @@ inline constexpr int kSeriesColours = 8;
 
 inline constexpr std::string_view kPalette = R"css(
 :root{--page:#f5f6f8;--card:#fff;--ink:#1a2230;--soft:#5a6475;--line:#dfe3ea;--grid:#e9ecf1;
---accent:#0b63b0;--heat:#0b4f94;
+--accent:#0b63b0;--heat:#0b4f94;--shade:#c3cad6;
 --s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
 --s7:#7a4fc0}
 @media (prefers-color-scheme:dark){:root{--page:#10141b;--card:#181e28;--ink:#e9edf4;
---soft:#a3adbd;--line:#313a49;--grid:#262e3b;--accent:#6db7f2;--heat:#7cc0f8;
+--soft:#a3adbd;--line:#313a49;--grid:#262e3b;--accent:#6db7f2;--heat:#7cc0f8;--shade:#4b5a70;
 --s0:#56b4f0;--s1:#ff8a3d;--s2:#2fcb9c;--s3:#e793c4;--s4:#f0bf3c;--s5:#9ad8ff;--s6:#a9b2c0;
 --s7:#b79bf5}}
 @media print{:root{--page:#fff;--card:#fff;--ink:#000;--soft:#444;--line:#ccc;--grid:#e5e5e5;
---accent:#0b63b0;--heat:#0b4f94;
+--accent:#0b63b0;--heat:#0b4f94;--shade:#fff;
 --s0:#0072b2;--s1:#d55e00;--s2:#00845f;--s3:#b0508a;--s4:#b07d00;--s5:#2f9fdb;--s6:#6b7482;
 --s7:#7a4fc0}}
 )css";
@@ -50,7 +50,14 @@ white-space:nowrap;font-variant-numeric:tabular-nums}
 figure{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 16px;
 padding:16px 18px 12px;min-width:0}
 figcaption{color:var(--soft);font-size:13px;margin-top:6px}
+.none{margin:4px 0;color:var(--soft);font-size:13.5px}
 .plot{overflow-x:auto}
+/* A shade at the edge behind which there is more; covered where there is not. */
+.plot.wide,.scroll{background:
+linear-gradient(90deg,var(--card) 40%,transparent) 0 0/36px 100% no-repeat local,
+linear-gradient(270deg,var(--card) 40%,transparent) 100% 0/36px 100% no-repeat local,
+linear-gradient(90deg,var(--shade),transparent) 0 0/14px 100% no-repeat scroll,
+linear-gradient(270deg,var(--shade),transparent) 100% 0/14px 100% no-repeat scroll,var(--card)}
 .plot svg{display:block;width:100%;height:auto}
 .plot svg:not(.wide){max-width:560px}
 .plot svg+svg{margin-top:10px}
@@ -58,22 +65,32 @@ figcaption{color:var(--soft);font-size:13px;margin-top:6px}
 .panels h4{font-size:13px;font-weight:600;color:var(--soft);margin:0 0 4px}
 .row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:16px}
 .row figure{margin-bottom:16px}
-.scroll{overflow-x:auto;background:var(--card);border:1px solid var(--line);border-radius:10px}
+.card{background:var(--card);border:1px solid var(--line);border-radius:10px;margin:0 0 16px}
+.scroll{overflow-x:auto;border-radius:0 0 10px 10px}
 table{border-collapse:collapse;width:100%;font-size:13.5px;font-variant-numeric:tabular-nums}
-caption{text-align:left;color:var(--soft);padding:10px 12px 4px;font-size:13px}
-th,td{padding:5px 12px;text-align:left;border-top:1px solid var(--grid);white-space:nowrap}
-thead th{border-top:0;border-bottom:1px solid var(--line);color:var(--soft);font-weight:600;
-vertical-align:bottom}
+.caption{color:var(--soft);margin:0;padding:10px 12px 4px;font-size:13px}
+th,td{padding:5px 12px;text-align:left;border-top:1px solid var(--grid);overflow-wrap:break-word}
+thead th{white-space:normal;border-top:0;border-bottom:1px solid var(--line);color:var(--soft);
+font-weight:600;vertical-align:bottom}
 .number{text-align:right}
+td.number{white-space:nowrap}
+.reason{color:var(--soft)}
+td a,p a{color:var(--accent)}
+th button{all:unset;cursor:pointer}
+th button:focus-visible{outline:2px solid var(--accent);outline-offset:2px}
+th[aria-sort=ascending] button::after{content:" ▲"}
+th[aria-sort=descending] button::after{content:" ▼"}
 tr.bold td{font-weight:700}
 details{background:var(--card);border:1px solid var(--line);border-radius:10px;padding:10px 16px}
-details .scroll{border:0;border-radius:0}
+details .card{border:0;border-radius:0;margin:0}
 summary{cursor:pointer;font-weight:600}
 pre{overflow-x:auto;font:12.5px/1.5 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;
 margin:10px 0 4px}
 footer{color:var(--soft);font-size:13px;margin-top:28px}
-@media (max-width:700px){.plot svg:not(.wide){max-width:380px}
-main{padding:18px 12px}.plot svg.wide{min-width:640px}h1{font-size:24px}}
+@media screen and (max-width:700px){.plot svg:not(.wide){max-width:380px}
+.plot.wide::before{content:"scroll sideways ↔";display:block;position:sticky;left:0;
+width:max-content;color:var(--soft);font-size:12px;margin-bottom:4px}
+main{padding:18px 12px}.plot svg.wide{min-width:820px}h1{font-size:24px}}
 @page{margin:12mm}
 @media print{body{zoom:.72}main{max-width:none;padding:0}
 .tiles{grid-template-columns:repeat(auto-fit,minmax(110px,1fr))}

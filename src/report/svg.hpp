@@ -1,9 +1,10 @@
 // Charts as SVG text, drawn by plain functions: values in, markup out.
 //
-// All names are text and get escaped. Values that are not finite are left out; a chart without
-// values says so in words. Colours are indices into style.hpp's palette (any integer >= 0) and
-// follow the page's light or dark scheme. Dots, bars and cells carry a <title> as tooltip.
-// Sizes are pixels of the viewBox; the page scales the whole.
+// All names are text and get escaped. Values that are not finite are left out. What a line can say
+// (no values, one and the same value everywhere) is a note() in place of a chart. Colours are
+// indices into style.hpp's palette (any integer >= 0) and follow the page's light or dark scheme.
+// Dots, bars and cells carry a <title> as tooltip. Sizes are pixels of the viewBox; the page scales
+// the whole.
 #pragma once
 
 #include <functional>
@@ -48,8 +49,12 @@ struct LineChart {
   bool direct_labels = true;  // names at the ends of the lines; false or too many: a legend on top
   double width = 1040, height = 380;
 };
-/// All charts: pure functions, thread-safe, and the result is one whole <svg> element for a page.
+/// All charts: pure functions, thread-safe, and the result is one whole <svg> element for a page,
+/// or a note.
 std::string line_chart(const LineChart& chart);
+/// What line_chart() says instead of drawing: "always 0.500 (round 1 to 9)" where every series
+/// keeps its value, "most 3, fewest 2 (round 9)" where there is one x only. Empty: worth a chart.
+std::string in_words(const LineChart& chart);
 
 /// A value before and after, for each of many: rows with names up to 32, beyond that thin columns
 /// with every so-many-th name.
@@ -127,7 +132,9 @@ struct Matrix {
   std::vector<std::vector<double>> values;
   Quantity quantity = Quantity::kNumber;
   double width = 1040, left = 0;
-  bool square = false;  // cells as high as wide, and row names as short as column names
+  bool square = false;  // cells as high as wide
+  bool short_rows =
+      false;  // row names without the words they all begin with, as columns always are
   size_t tooltips = std::numeric_limits<size_t>::max();  // more cells are one picture without any
 };
 /// Discs whose area is the value (>= 0); the largest fills its cell.
@@ -148,7 +155,7 @@ struct HeatRange {
   double high = std::numeric_limits<double>::quiet_NaN();
   double power = 1;  // strength = share of the range to this power; 0.5 brings out small counts
 };
-/// Cells without a value stay empty.
+/// Cells without a value stay empty. A range without length is a note.
 std::string heat_map(const Matrix& matrix, HeatRange range = {});
 
 /// Points in the plane with the same scale on both axes; few enough (40) get their names.
@@ -194,8 +201,8 @@ struct PictureGrid {
 };
 std::string picture_grid(const PictureGrid& grid);
 
-/// The left margin in pixels that the row names of a matrix need, to line up charts one above the
-/// other.
-double name_margin(const std::vector<std::string>& names);
+/// The left margin in pixels for the row names of a chart `width` wide, to line up charts one above
+/// the other: what they need, and at most a quarter of the width. Longer names are cut.
+double name_margin(const std::vector<std::string>& names, double width);
 
 }  // namespace tessera::svg

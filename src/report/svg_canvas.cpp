@@ -14,6 +14,9 @@ namespace tessera::svg {
 namespace {
 
 constexpr double kCharWidth = 6.7;  // of a wide sans serif at 12 px, on average
+constexpr double kNameWidth = 1.08 * kCharWidth, kNameRoom = 16;  // of row names, and beside them
+constexpr size_t kRowLetters = 24, kColumnLetters = 18;
+constexpr double kSlant = 0.72;  // of a text's width is what it takes to the left and below at 45°
 constexpr double kLegendRow = 20;
 
 std::string attributes(std::string_view css, const std::string& style) {
@@ -249,17 +252,36 @@ std::vector<std::string> short_names(const std::vector<std::string>& names) {
   return out;
 }
 
-ColumnNames plan_columns(const std::vector<std::string>& names, double step) {
+void Range::add(double value) {
+  if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
+}
+
+double name_margin(const std::vector<std::string>& names, double width) {
+  size_t longest = 0;
+  for (const auto& name : names) longest = std::max(longest, columns_of(name));
+  const double needed =
+      static_cast<double>(std::min(longest, kRowLetters)) * kNameWidth + kNameRoom;
+  return std::min(needed, std::max(60.0, width / 4));
+}
+
+std::string fit_name(std::string_view name, double margin) {
+  const double letters = std::floor((margin - kNameRoom) / kNameWidth + 1e-6);
+  return shorten_middle(name, std::min(kRowLetters, static_cast<size_t>(std::max(1.0, letters))));
+}
+
+ColumnNames plan_columns(const std::vector<std::string>& names, double left, double step) {
   ColumnNames plan;
   double widest = 0;
+  const auto letters =
+      static_cast<size_t>(std::max(0.0, (left + step / 2) / (kSlant * kNameWidth)));
   for (const auto& name : short_names(names)) {
-    plan.texts.push_back(shorten(name, 18));
+    plan.texts.push_back(shorten_middle(name, std::clamp<size_t>(letters, 3, kColumnLetters)));
     widest = std::max(widest, text_width(plan.texts.back()));
   }
   const auto fits = [&](double room) { return static_cast<size_t>(std::ceil(room / step)); };
   plan.slanted = widest > 30 && widest + 6 > step;
   plan.every = std::max<size_t>(1, plan.slanted ? fits(15) : fits(widest + 8));
-  plan.height = plan.slanted ? widest * 0.72 + 14 : 18;
+  plan.height = plan.slanted ? widest * kSlant + 14 : 18;
   return plan;
 }
 
@@ -271,12 +293,6 @@ void draw_columns(Canvas& canvas, const ColumnNames& names, double left, double 
     else
       canvas.text(x, top + 15, Anchor::kMiddle, names.texts[i], "soft");
   }
-}
-
-std::string empty_chart(double width, std::string_view label, std::string_view words) {
-  Canvas canvas(width, 80);
-  canvas.text(width / 2, 44, Anchor::kMiddle, words, "soft");
-  return canvas.finish(label);
 }
 
 }  // namespace tessera::svg

@@ -1,6 +1,7 @@
 // What the charts are drawn with; not for use outside report/svg_*.cpp and their tests.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -97,15 +98,27 @@ struct ColumnNames {
   size_t every = 1;  // only each every-th is drawn
   double height = 0;
 };
-/// `step`: pixels from one column to the next, above 0. `height` is what the names will need below.
-ColumnNames plan_columns(const std::vector<std::string>& names, double step);
+/// `step`: pixels from one column to the next, above 0; `left`: where the first column begins, for
+/// slanted names reach to the left. `height` is what the names will need below.
+ColumnNames plan_columns(const std::vector<std::string>& names, double left, double step);
 /// Column i has its centre at left + (i + 0.5) · step.
 void draw_columns(Canvas& canvas, const ColumnNames& names, double left, double step, double top);
 /// Names without the words they all begin with: "client 7" → "7" where all are "client …".
 std::vector<std::string> short_names(const std::vector<std::string>& names);
 
-/// A chart that has nothing to show, and says so.
-std::string empty_chart(double width, std::string_view label,
-                        std::string_view words = "no values yet");
+/// A name cut to the room that name_margin() left for it.
+std::string fit_name(std::string_view name, double margin);
+/// From the smallest to the largest of some values; low > high without any.
+struct Range {
+  double low = std::numeric_limits<double>::infinity();
+  double high = -std::numeric_limits<double>::infinity();
+  void add(double value);  // what is not finite is left out
+  double length() const { return high - low; }
+  double middle() const { return low + length() / 2; }
+  /// One value, but for rounding.
+  bool constant() const { return low <= high && negligible(length(), low, high); }
+};
+
+inline constexpr std::string_view kNoValues = "no values yet";
 
 }  // namespace tessera::svg

@@ -49,14 +49,14 @@ Grid plan_grid(const Matrix& matrix, double top, double tallest) {
   Grid grid;
   const double columns = static_cast<double>(matrix.columns.size());
   const double rows = static_cast<double>(matrix.rows.size());
-  grid.rows = matrix.square ? short_names(matrix.rows) : matrix.rows;
-  const double left = matrix.left > 0 ? matrix.left : name_margin(grid.rows);
+  grid.rows = matrix.short_rows ? short_names(matrix.rows) : matrix.rows;
+  const double left = matrix.left > 0 ? matrix.left : name_margin(grid.rows, matrix.width);
   grid.step_x = (matrix.width - left - 4) / columns;
   grid.step_y = std::clamp(std::min(grid.step_x, 900 / rows), std::min(14.0, 900 / rows), tallest);
   grid.step_y = std::max(4.0, grid.step_y);
   if (matrix.square) grid.step_x = grid.step_y = std::min(grid.step_x, kLargestSquare);
   grid.box = {left, top, left + grid.step_x * columns, top + grid.step_y * rows};
-  grid.names = plan_columns(matrix.columns, grid.step_x);
+  grid.names = plan_columns(matrix.columns, left, grid.step_x);
   return grid;
 }
 
@@ -64,8 +64,8 @@ Grid plan_grid(const Matrix& matrix, double top, double tallest) {
 double draw_grid_names(Canvas& canvas, const Matrix& matrix, const Grid& grid) {
   const size_t every = static_cast<size_t>(std::ceil(13 / grid.step_y));
   for (size_t row = 0; row < matrix.rows.size(); row += every)
-    canvas.text(grid.box.left - 10, grid.y(row) + 4, Anchor::kEnd, shorten(grid.rows[row], 24),
-                "soft");
+    canvas.text(grid.box.left - 10, grid.y(row) + 4, Anchor::kEnd,
+                fit_name(grid.rows[row], grid.box.left), "soft");
   canvas.text(0, grid.box.top - 10, Anchor::kStart, matrix.row_title, "title");
   draw_columns(canvas, grid.names, grid.box.left, grid.step_x, grid.box.bottom);
   const double title = grid.box.bottom + grid.names.height + 18;
@@ -79,6 +79,13 @@ bool has_value(const Matrix& matrix) {
     for (size_t c = 0; c < matrix.columns.size(); ++c)
       if (std::isfinite(cell_value(matrix, r, c))) return true;
   return false;
+}
+
+bool is_full(const Matrix& matrix) {
+  for (size_t r = 0; r < matrix.rows.size(); ++r)
+    for (size_t c = 0; c < matrix.columns.size(); ++c)
+      if (!std::isfinite(cell_value(matrix, r, c))) return false;
+  return true;
 }
 
 void range_of(const Matrix& matrix, double& low, double& high) {
@@ -124,41 +131,53 @@ bool is_picture(const Matrix& matrix) {
   return matrix.rows.size() * matrix.columns.size() > matrix.tooltips;
 }
 
-// The two ends of a scale in words that differ: similarities may all lie between 0.9998 and 1.
+// The two ends of a scale in words that differ: similarities may all lie between 0.9998 and 1. An
+// end that is nothing beside the other is 0: nobody sees the 1.96×10⁻²⁴ of a scale up to 1.
 std::pair<std::string, std::string> ends_text(Quantity quantity, const HeatRange& range) {
   const double most = std::max(std::abs(range.low), std::abs(range.high));
   const double length = range.high - range.low;
-  if (!(length > 0) || length > 0.01 * most)
-    return {value_text(quantity, range.low), value_text(quantity, range.high)};
+  const auto text = [&](double value) {
+    return value_text(quantity, std::abs(value) < 0.001 * most ? 0 : value);
+  };
+  if (!(length > 0) || length > 0.01 * most) return {text(range.low), text(range.high)};
   const int digits = 1 + static_cast<int>(std::ceil(std::log10(most / length)));
-  return {fmt::format("{:.{}g}", range.low, digits), fmt::format("{:.{}g}", range.high, digits)};
+  const auto fine = [&](double value) {
+    return most < 1e-4 || most >= 1e7 ? power_text(value, digits - 1)
+                                      : fmt::format("{:.{}g}", value, digits);
+  };
+  return {fine(range.low), fine(range.high)};
 }
 
 void draw_heat_scale(Canvas& canvas, const Matrix& matrix, const HeatRange& range) {
   const auto [low, high] = ends_text(matrix.quantity, range);
   const double right = matrix.width - 4 - text_width(high) - 8;
   constexpr int kSteps = 24;
+  const double step = std::clamp((right - text_width(low) - 12) / kSteps, 2.0, 8.0);
   const auto fill =
       is_picture(matrix) ? fmt::format("fill:rgb({});", fmt::join(kPicture, ",")) : std::string();
   for (int i = 0; i < kSteps; ++i) {
-    const double x = right - 192 + i * 8.0;
-    canvas.rect({x, 2, x + 8.2, 14}, "cell",
+    const double x = right - (kSteps - i) * step;
+    canvas.rect({x, 2, x + step + 0.2, 14}, "cell",
                 fill + strength(std::pow(i / (kSteps - 1.0), range.power)));
   }
-  canvas.text(right - 200, 12, Anchor::kEnd, low, "soft");
+  canvas.text(right - kSteps * step - 8, 12, Anchor::kEnd, low, "soft");
   canvas.text(right + 8, 12, Anchor::kStart, high, "soft");
 }
 
 // Inside a cell only digits fit; the scale and the tooltip carry the unit.
-std::string cell_text(Quantity quantity, double value) {
+std::string cell_text(Quantity quantity, double value, double most) {
   if (quantity == Quantity::kFraction) return fmt::format("{:.0f}", value * 100);
-  return quantity == Quantity::kCount ? fmt::format("{:.0f}", value) : fmt::format("{:.2g}", value);
+  if (quantity == Quantity::kCount) return fmt::format("{:.0f}", value);
+  if (std::abs(value) < 0.005 * most) return "0";
+  const bool fits = most >= 0.001 && most < 1000;
+  return !fits ? "" : most >= 10 ? fmt::format("{:.0f}", value) : fmt::format("{:.2g}", value);
 }
 
 void draw_heat_cells(Canvas& canvas, const Matrix& matrix, const Grid& grid,
                      const HeatRange& range) {
   const bool readable = grid.step_x >= 30 && grid.step_y >= 16;
   const double gap = std::min(grid.step_x, grid.step_y) > 8 ? 0.75 : 0;
+  const double most = std::max(std::abs(range.low), std::abs(range.high));
   for (size_t row = 0; row < matrix.rows.size(); ++row) {
     for (size_t column = 0; column < matrix.columns.size(); ++column) {
       const double value = cell_value(matrix, row, column);
@@ -169,7 +188,7 @@ void draw_heat_cells(Canvas& canvas, const Matrix& matrix, const Grid& grid,
       canvas.rect({x - half_x, y - half_y, x + half_x, y + half_y}, "cell", strength(part),
                   cell_tooltip(matrix, row, column));
       if (readable)
-        canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value),
+        canvas.text(x, y + 4, Anchor::kMiddle, cell_text(matrix.quantity, value, most),
                     part > 0.68 ? "on" : "", "pointer-events:none");
     }
   }
@@ -228,7 +247,7 @@ std::string stacked_bars(const StackedBars& chart) {
   for (const auto& part : chart.parts)
     for (size_t i = 0; i < totals.size(); ++i)
       if (const double v = at(part.values, i); std::isfinite(v) && v > 0) totals[i] += v;
-  if (totals.empty() || chart.parts.empty()) return empty_chart(chart.width, chart.label);
+  if (totals.empty() || chart.parts.empty()) return note(kNoValues);
 
   Canvas canvas(chart.width, chart.height);
   std::vector<LegendItem> items;
@@ -238,7 +257,9 @@ std::string stacked_bars(const StackedBars& chart) {
   Box box{chart.left, legend + 8, chart.width - 4, chart.height};
   const double most = *std::max_element(totals.begin(), totals.end());
   const double step_guess = (box.right - box.left) / static_cast<double>(totals.size());
-  const auto names = chart.column_names ? plan_columns(chart.columns, step_guess) : ColumnNames{};
+  const auto names = chart.column_names
+                         ? plan_columns(chart.columns, std::max(box.left, 30.0), step_guess)
+                         : ColumnNames{};
   box.bottom -= names.height + (chart.column_title.empty() ? 4 : 26);
   const AxisMap y(chart.value, 0, most, box.bottom, box.top,
                   std::max(2, static_cast<int>((box.bottom - box.top) / 40)));
@@ -270,7 +291,7 @@ std::string stacked_bars(const StackedBars& chart) {
 }
 
 std::string bubble_matrix(const Matrix& matrix) {
-  if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
+  if (!has_value(matrix)) return note(kNoValues);
   Canvas canvas(matrix.width, 0);
   draw_bubbles(canvas, {.matrix = matrix, .tooltip = [&](size_t row, size_t column) {
                           return cell_tooltip(matrix, row, column);
@@ -288,8 +309,11 @@ std::string bubble_document(const BubbleDocument& chart) {
 }
 
 std::string heat_map(const Matrix& matrix, HeatRange range) {
-  if (!has_value(matrix)) return empty_chart(matrix.width, matrix.label);
+  if (!has_value(matrix)) return note(kNoValues);
   range_of(matrix, range.low, range.high);
+  if (negligible(range.high - range.low, range.low, range.high))
+    return note(value_text(matrix.quantity, range.low) +
+                (is_full(matrix) ? " in every cell" : " in every cell that has a value"));
   Canvas canvas(matrix.width, 0);
   const auto grid = plan_grid(matrix, 34, 34);
   draw_heat_scale(canvas, matrix, range);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/text.hpp"
 #include "report/html.hpp"
 #include "report/svg.hpp"
 #include "report/svg_canvas.hpp"
@@ -11,15 +12,8 @@ namespace tessera::svg {
 namespace {
 
 constexpr double kLabelGap = 16;
+constexpr size_t kNamesInWords = 12;
 constexpr size_t kTooltips = 250;  // a series; more would only make the file large
-
-struct Range {
-  double low = std::numeric_limits<double>::infinity();
-  double high = -std::numeric_limits<double>::infinity();
-  void add(double value) {
-    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
-  }
-};
 
 bool usable(const Point& p) { return std::isfinite(p.x) && std::isfinite(p.y); }
 bool banded(const Point& p) { return usable(p) && std::isfinite(p.low) && std::isfinite(p.high); }
@@ -125,11 +119,47 @@ double draw_legend_of(Canvas& canvas, const std::vector<Series>& all) {
   return draw_legend(canvas, items, 0, 0, canvas.width());
 }
 
+// A line that stays where it is, its band too.
+bool flat(const Series& series) {
+  Range ys, lows, highs;
+  for (const auto& p : series.points) ys.add(p.y), lows.add(p.low), highs.add(p.high);
+  const bool band = lows.low <= lows.high;
+  return series.line && ys.constant() && (!band || (lows.constant() && highs.constant()));
+}
+
+std::string in_words(const LineChart& chart, const std::vector<Series>& all) {
+  Range xs;
+  for (const auto& series : all)
+    for (const auto& p : series.points) xs.add(p.x);
+  const bool once = xs.low == xs.high;
+  if (all.empty() || !std::all_of(all.begin(), all.end(), flat)) return "";
+  // Single points at several x are a chart; lines that do not move are not.
+  const auto is_point = [](const Series& series) { return series.points.size() == 1; };
+  if (!once && std::any_of(all.begin(), all.end(), is_point)) return "";
+  std::vector<std::string> values;
+  for (const auto& series : all) {
+    const auto value = value_text(chart.y.quantity, series.points.back().y);
+    values.push_back(all.size() == 1 ? value : series.name + " " + value);
+  }
+  if (values.size() > kNamesInWords) {
+    const auto more = fmt::format("and {} more", values.size() - kNamesInWords);
+    values.resize(kNamesInWords);
+    values.push_back(more);
+  }
+  const auto when = lower(chart.x.title) + " " + value_text(chart.x.quantity, xs.low);
+  if (once) return fmt::format("{} ({})", join(values, ", "), when);
+  return fmt::format("always {} ({} to {})", join(values, ", "), when,
+                     value_text(chart.x.quantity, xs.high));
+}
+
 }  // namespace
+
+std::string in_words(const LineChart& chart) { return in_words(chart, without_gaps(chart)); }
 
 std::string line_chart(const LineChart& chart) {
   const auto all = without_gaps(chart);
-  if (all.empty()) return empty_chart(chart.width, chart.label, chart.empty);
+  if (all.empty()) return note(chart.empty);
+  if (const auto words = in_words(chart, all); !words.empty()) return note(words);
   Range xs, ys;
   for (const auto& series : all) {
     for (const auto& p : series.points) {

@@ -31,15 +31,6 @@ double draw_groups(Canvas& canvas, const std::vector<DotGroup>& groups) {
   return draw_legend(canvas, items, 0, 0, canvas.width());
 }
 
-struct Range {
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-  void add(double value) {
-    if (std::isfinite(value)) low = std::min(low, value), high = std::max(high, value);
-  }
-  double length() const { return high - low; }
-  double middle() const { return low + length() / 2; }
-};
-
 // An axis whose middle and length are given: both directions of a scatter get the same scale.
 Axis fixed(Axis axis, double middle, double length) {
   axis.low = middle - length / 2, axis.high = middle + length / 2;
@@ -66,7 +57,7 @@ void draw_names_around(Canvas& canvas, const std::vector<Dot>& nodes, double mid
     const double down = left ? -4 : 4;
     canvas.turned_text(middle_x + radius * std::cos(angle) - down * std::sin(angle),
                        middle_y + radius * std::sin(angle) + down * std::cos(angle), degrees,
-                       left ? Anchor::kEnd : Anchor::kStart, shorten(names[i], 12), "soft");
+                       left ? Anchor::kEnd : Anchor::kStart, shorten_middle(names[i], 12), "soft");
   }
 }
 
@@ -83,7 +74,7 @@ Picture grey(const PictureGrid& grid, const std::vector<double>& pixels) {
 std::string scatter(const Scatter& chart) {
   auto points = chart.points;
   std::erase_if(points, [](const auto& p) { return !std::isfinite(p.x) || !std::isfinite(p.y); });
-  if (points.empty()) return empty_chart(chart.width, chart.label);
+  if (points.empty()) return note(kNoValues);
   Range xs, ys;
   for (const auto& p : points) xs.add(p.x), ys.add(p.y);
   xs.add(chart.low_x), xs.add(chart.high_x), ys.add(chart.low_y), ys.add(chart.high_y);
@@ -107,16 +98,16 @@ std::string scatter(const Scatter& chart) {
   const double radius = points.size() > 200 ? 3.4 : 5;
   for (size_t i = 0; i < points.size() && points.size() <= kNamedPoints; ++i)
     canvas.text(x(points[i].x) + radius + 3, y(points[i].y) - 5, Anchor::kStart,
-                shorten(names[i], 12), "soft", "font-size:10px");
+                shorten_middle(names[i], 12), "soft", "font-size:10px");
   for (const auto& p : points) draw_dot(canvas, x(p.x), y(p.y), radius, p.dot);
   return canvas.finish(chart.label);
 }
 
 std::string circle_graph(const Graph& graph) {
-  if (graph.nodes.empty()) return empty_chart(graph.width, graph.label);
+  if (graph.nodes.empty()) return note(kNoValues);
   double margin = 14;
   for (const auto& name : names_of(graph.nodes))
-    margin = std::max(margin, text_width(shorten(name, 12)) + 16);
+    margin = std::max(margin, text_width(shorten_middle(name, 12)) + 16);
   Canvas canvas(graph.width, 0);
   const double top = draw_groups(canvas, graph.groups) + 4;
   const double radius = graph.width / 2 - margin, x0 = graph.width / 2, y0 = top + x0;
@@ -148,8 +139,8 @@ std::string circle_graph(const Graph& graph) {
 }
 
 std::string picture_grid(const PictureGrid& grid) {
-  if (grid.pixels.empty() || grid.columns.empty()) return empty_chart(grid.chart_width, grid.label);
-  const double left = name_margin(grid.rows), gap = 6;
+  if (grid.pixels.empty() || grid.columns.empty()) return note(kNoValues);
+  const double left = name_margin(grid.rows, grid.chart_width), gap = 6;
   const double room = (grid.chart_width - left) / static_cast<double>(grid.columns.size()) - gap;
   const double width = std::min(room, kMaxPicture);
   const double height = width * static_cast<double>(grid.height) / static_cast<double>(grid.width);
@@ -158,9 +149,11 @@ std::string picture_grid(const PictureGrid& grid) {
   const auto y = [&](size_t row) { return 22 + static_cast<double>(row) * (height + gap); };
   Canvas canvas(grid.chart_width, y(grid.rows.size()));
   for (size_t c = 0; c < grid.columns.size(); ++c)
-    canvas.text(x(c) + width / 2, 13, Anchor::kMiddle, shorten(grid.columns[c], letters), "soft");
+    canvas.text(x(c) + width / 2, 13, Anchor::kMiddle, shorten_middle(grid.columns[c], letters),
+                "soft");
   for (size_t r = 0; r < grid.rows.size(); ++r) {
-    canvas.text(left - 10, y(r) + height / 2 + 4, Anchor::kEnd, shorten(grid.rows[r], 24), "soft");
+    canvas.text(left - 10, y(r) + height / 2 + 4, Anchor::kEnd, fit_name(grid.rows[r], left),
+                "soft");
     for (size_t c = 0; c < grid.columns.size(); ++c) {
       const Box box{x(c), y(r), x(c) + width, y(r) + height};
       canvas.image(box, png_data_uri(grey(grid, grid.pixels[r * grid.columns.size() + c])),

@@ -83,7 +83,7 @@ std::string dumbbell_rows(const DumbbellChart& chart, const std::vector<Pair>& p
   double low, high;
   range_of(pairs, low, high);
   Canvas canvas(chart.width, 0);
-  const double left = name_margin(names), count = static_cast<double>(pairs.size());
+  const double left = name_margin(names, chart.width), count = static_cast<double>(pairs.size());
   const double top = draw_pair_legend(canvas, chart, pairs, left) + 6;
   const Box box{left, top, chart.width - 62, top + kRow * count};
   const AxisMap x(chart.value, low, high, box.left, box.right,
@@ -93,7 +93,7 @@ std::string dumbbell_rows(const DumbbellChart& chart, const std::vector<Pair>& p
   for (size_t i = 0; i < pairs.size(); ++i) {
     const double y = box.top + (static_cast<double>(i) + 0.5) * kRow;
     canvas.line(box.left, y, box.right, y, "grid");
-    canvas.text(box.left - 10, y + 4, Anchor::kEnd, shorten(names[i], 24));
+    canvas.text(box.left - 10, y + 4, Anchor::kEnd, fit_name(names[i], left));
     draw_pair(canvas, chart, pairs[i], {x(pairs[i].before), y, x(pairs[i].after), y}, 5);
     const double shown = std::isfinite(pairs[i].after) ? pairs[i].after : pairs[i].before;
     canvas.text(chart.width, y + 4, Anchor::kEnd, value_text(chart.value.quantity, shown), "soft");
@@ -112,7 +112,7 @@ std::string dumbbell_columns(const DumbbellChart& chart, const std::vector<Pair>
   const AxisMap y(chart.value, low, high, box.bottom, box.top, 6);
   box.left = tick_margin(y);
   const double step = (box.right - box.left) / static_cast<double>(pairs.size());
-  const auto plan = plan_columns(names, step);
+  const auto plan = plan_columns(names, box.left, step);
   canvas.set_height(box.bottom + plan.height + 24);
   draw_y_axis(canvas, y, box);
   for (size_t i = 0; i < pairs.size(); ++i) {
@@ -179,15 +179,9 @@ std::string centre_text(Quantity quantity, const StripRow& row) {
 
 }  // namespace
 
-double name_margin(const std::vector<std::string>& names) {
-  double widest = 0;
-  for (const auto& name : names) widest = std::max(widest, text_width(shorten(name, 24)));
-  return widest * 1.08 + 16;
-}
-
 std::string dumbbell_chart(const DumbbellChart& chart) {
   const auto pairs = drawable(chart);
-  if (pairs.empty()) return empty_chart(chart.width, chart.label);
+  if (pairs.empty()) return note(kNoValues);
   return pairs.size() <= kNamedRows ? dumbbell_rows(chart, pairs) : dumbbell_columns(chart, pairs);
 }
 
@@ -202,12 +196,14 @@ std::string strip_chart(const StripChart& chart) {
     add(row.centre), add(row.centre - row.spread), add(row.centre + row.spread);
     for (const auto& sample : row.samples) add(sample.value);
   }
-  if (low > high) return empty_chart(chart.width, chart.label);
+  if (low > high) return note(kNoValues);
   if (chart.value.quantity == Quantity::kFraction)
     low = std::max(low, 0.0), high = std::min(high, 1.0);
 
   const double rows = static_cast<double>(chart.rows.size());
-  const Box box{name_margin(names), 6, chart.width - 118, 6 + rows * chart.row_height};
+  const double margin = name_margin(names, chart.width);
+  constexpr double kBold = 1.1;  // names are bold here, and so wider
+  const Box box{kBold * margin, 6, chart.width - 118, 6 + rows * chart.row_height};
   Canvas canvas(chart.width, box.bottom + 44);
   const AxisMap x(chart.value, low, high, box.left, box.right,
                   static_cast<int>((box.right - box.left) / 90));
@@ -216,7 +212,7 @@ std::string strip_chart(const StripChart& chart) {
     const auto& row = chart.rows[i];
     const double y = box.top + (static_cast<double>(i) + 0.5) * chart.row_height;
     canvas.line(box.left, y, box.right, y, "grid");
-    canvas.text(box.left - 10, y + 4, Anchor::kEnd, shorten(row.name, 24), "strong",
+    canvas.text(box.left - 10, y + 4, Anchor::kEnd, fit_name(row.name, margin), "strong",
                 "fill:" + colour(row.colour));
     draw_strip(canvas, chart, row, x, y);
     if (!std::isfinite(row.centre)) continue;

@@ -74,16 +74,36 @@ TEST(LineChart, GapsAreLeftOutAndNothingIsSaidInWords) {
 
   chart.series[0].points = {{kNan, kNan}};
   chart.empty = "nothing here";
-  EXPECT_THAT(line_chart(chart), HasSubstr(">nothing here</text>"));
+  EXPECT_THAT(line_chart(chart), HasSubstr(">nothing here</p>"));
 }
 
 TEST(LineChart, OnePointIsADotEvenWithoutDots) {
   auto chart = hand_made();
-  chart.series[0].points.resize(1);
-  chart.series[0].dots = false;
+  chart.series.push_back({"other", 1, {{3, 0.25}}});
+  chart.series[1].dots = false;
   const auto text = line_chart(chart);
   expect_sound(text);
-  EXPECT_EQ(count_of(text, "class=\"dot\""), 1u);
+  EXPECT_EQ(count_of(text, "class=\"dot\""), 4u);
+}
+
+TEST(LineChart, WhatALineCanSayIsNotDrawn) {
+  auto chart = hand_made();
+  EXPECT_EQ(in_words(chart), "");
+  chart.series.push_back({"other", 1, {{0, 0.25}}});
+  for (auto& series : chart.series) series.points.resize(1);
+  EXPECT_EQ(in_words(chart), "curve 0.0\u00a0%, other 25.0\u00a0% (round 0)");
+  chart.series[0].points[0].x = 7;
+  EXPECT_EQ(in_words(chart), "") << "two places are a chart";
+  chart.series = {{"<b>", 0, {{0, 0.5}, {4, 0.5 + 1e-9}}}};
+  EXPECT_EQ(in_words(chart), "always 50.0\u00a0% (round 0 to 4)");
+  chart.series[0].points[1].low = 0, chart.series[0].points[1].high = 1;
+  chart.series[0].points[0].low = 0.25, chart.series[0].points[0].high = 1;
+  EXPECT_EQ(in_words(chart), "") << "its band changes";
+  chart.series.assign(20, {"<b>", 0, {{0, 0.5}, {4, 0.5}}});
+  const auto many = line_chart(chart);
+  EXPECT_EQ(markup_error(many), "");
+  EXPECT_EQ(count_of(many, "&lt;b&gt; 50.0"), 12u);
+  EXPECT_THAT(many, HasSubstr(", and 8 more (round 0 to 4)"));
 }
 
 TEST(LineChart, DirectLabelsKeepApart) {
@@ -212,8 +232,9 @@ TEST(HeatMap, TheEndsOfANarrowScaleDiffer) {
 TEST(Charts, EmptyInputsSaySo) {
   for (const auto& text : {line_chart({}), dumbbell_chart({}), strip_chart({}), stacked_bars({}),
                            bubble_matrix({}), heat_map({})}) {
-    expect_sound(text);
+    EXPECT_EQ(markup_error(text), "");
     EXPECT_THAT(text, HasSubstr("no values yet"));
+    EXPECT_THAT(text, Not(HasSubstr("<svg"))) << "a line, not an empty chart";
   }
 }
 

@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// Empty if every tag is closed in order, attributes are quoted and & only starts entities;
-/// else what is wrong. <style> contents are skipped.
+/// else what is wrong. Contents of <style> and <script> are skipped.
 inline std::string markup_error(const std::string& text) {
   std::vector<std::string> open;
   static const std::regex attributes(R"re((\s+[a-zA-Z_:][-\w:.]*="[^"<]*")*\s*/?)re");
@@ -43,7 +43,7 @@ inline std::string markup_error(const std::string& text) {
       open.pop_back();
     } else if (inside.back() != '/') {
       open.push_back(name);
-      if (name == "style") at = text.find("</style>", at);
+      if (name == "style" || name == "script") at = text.find("</" + name + ">", at);
     }
   }
   return open.empty() ? "" : "<" + open.back() + "> is never closed";

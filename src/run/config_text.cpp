@@ -24,10 +24,15 @@ std::string first_difference(const std::string& theirs, const std::string& ours)
 
 std::string comparable_config(const std::string& config) {
   std::string out;
+  bool in_eval = false, in_model = false;  // a method may have options called so, too
   for (size_t begin = 0; begin < config.size();) {
     const auto end = std::min(config.find('\n', begin), config.size() - 1) + 1;
     const auto line = config.substr(begin, end - begin);
-    if (!line.starts_with("data_dir ")) out += line;
+    if (line.starts_with("["))
+      in_eval = line.starts_with("[eval]"), in_model = line.starts_with("[model]");
+    const bool path = line.starts_with("data_dir ") ||
+                      (in_model && (line.starts_with("file ") || line.starts_with("start ")));
+    if (!path && !(in_eval && line.starts_with("metric "))) out += line;
     begin = end;
   }
   return out;

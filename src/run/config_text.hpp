@@ -7,8 +7,9 @@
 
 namespace tessera {
 
-/// The text without the lines that do not make another experiment: where data lie may differ
-/// between machines.
+/// The text without the lines that do not make another experiment: where data and the files of
+/// [model] lie may differ between machines (their digests may not), and the metric that leads is a
+/// way to look at a run.
 std::string comparable_config(const std::string& config);
 
 /// SHA-256 (hex) of the comparable text.

@@ -163,8 +163,18 @@ Status Driver::meet_clients() {
       std::nullopt,
       [&](const Reply& reply) {
         if (!reply.status.ok()) problems.emplace(reply.client, reply.status);
+        if (reply.hello) names_[reply.client] = reply.hello->name;
       });
   return problems.empty() ? ok() : problems.begin()->second;
+}
+
+std::string Driver::name_of(ClientId client) const {
+  const auto met = names_.find(client);
+  return met == names_.end() ? std::to_string(client) : met->second;
+}
+
+std::optional<Weights> Driver::global(int64_t round) const {
+  return session_.method().global(*state_, setup(round + 1));
 }
 
 Status Driver::begin() {
@@ -285,7 +295,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
     return fail(Error::kInternal,
                 "round {}: every upload was rejected (client {}: {}); if training diverged, lower "
                 "train.lr or the method's own rates",
-                round, report.problems.front().client, report.problems.front().reason);
+                round, name_of(report.problems.front().client), report.problems.front().reason);
   }
   auto uploads = intake.uploads();
   report.counted = std::ssize(accepted) >= options_.min_replies && !uploads.empty();

@@ -1,6 +1,7 @@
 // The round of docs/concepts.md, written once; engines only move its messages.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,9 +30,11 @@ class Driver {
   Driver(const Session& session, const FederationOptions& options, Engine& engine,
          const ClientData* commons = nullptr);
 
-  /// Asks every client, newcomers included, whether its data suffice for the method; the first
-  /// problem by id.
+  /// Asks every client, newcomers included, for its name and whether its data suffice for the
+  /// method; the first problem by id.
   Status meet_clients();
+  /// What people call a client: its name, or its number if it was not met.
+  std::string name_of(ClientId client) const;
   /// The state before round 1. Either this or restore() comes before everything else.
   Status begin();
   /// A state from tensors(); kInvalid says what is wrong with it.
@@ -47,6 +50,8 @@ class Driver {
   /// What fails for one client is a problem in the report, not an error.
   Result<EvalReport> evaluate(int64_t round);
 
+  /// The model of the whole federation after `round`; none where the method has no such model.
+  std::optional<Weights> global(int64_t round) const;
   TensorDict server(Entries entries = Entries::kAll) const { return state_->tensors(entries); }
   /// The server's state has been written down as it is.
   void saved() { state_->saved(); }
@@ -74,6 +79,7 @@ class Driver {
   Engine& engine_;
   const ClientData* commons_;
   ServerStatePtr state_;
+  std::map<ClientId, std::string> names_;  // of those met
   int64_t attempts_ = 0;  // rounds begun by this process: tells a repeated round from the first try
 };
 

@@ -61,7 +61,9 @@ json facts(const DumpedRun& run) {
   for (size_t id = 0; id < federation.clients.size(); ++id)
     clients.push_back(
         {{"name", federation.clients[id].name}, {"data", data_file(static_cast<ClientId>(id))}});
-  auto model = values_of(experiment.model);
+  auto options = experiment.model;
+  auto model = values_of(options_in_use(options));
+  if (model.contains("layers")) model["layer_list"] = model["layers"];
   model["layers"] = manifest(setup.model.layout());
   model["buffers"] = manifest(setup.model.buffers());
   return {

@@ -2,19 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/text.hpp"
 #include "data/partition.hpp"
 #include "io/file.hpp"
+#include "io/sha256.hpp"
 #include "run/toml_entries.hpp"
 
 namespace tessera {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr size_t kMaxExperimentBytes = 1 << 20;
-const std::vector<std::string> kSections{"data", "model", "train", "federation", "method", "debug"};
+const std::vector<std::string> kSections{"data",   "model", "train",  "federation",
+                                         "method", "eval",  "output", "debug"};
 
 std::string dotted(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + "." + key;
@@ -57,6 +62,18 @@ std::string assign(const BoundOption& option, const TomlEntry& entry, const std:
     if (!given && entry.raw.empty()) return wrong_type("text");
     **text = given ? *given : entry.raw;  // on a command line --set name=2024 means the text
     if (has_control_characters(**text)) return name + " must not contain control characters";
+  } else if (auto* const* numbers = std::get_if<std::vector<int64_t>*>(&option.target)) {
+    const auto* given = std::get_if<std::vector<int64_t>>(&value);
+    if (!given) return wrong_type("a list of whole numbers, as in [64, 32]");
+    **numbers = *given;
+  } else if (auto* const* texts = std::get_if<std::vector<std::string>*>(&option.target)) {
+    const auto* given = std::get_if<std::vector<std::string>>(&value);
+    const auto* none = std::get_if<std::vector<int64_t>>(&value);  // [] is a list of anything
+    if (!given && !(none && none->empty()))
+      return wrong_type("a list of texts, as in [\"a\", \"b\"]");
+    **texts = given ? *given : std::vector<std::string>();
+    if (std::any_of((*texts)->begin(), (*texts)->end(), has_control_characters))
+      return name + " must not contain control characters";
   }
   const auto error = option_error(option);
   if (error.empty()) return "";
@@ -90,6 +107,7 @@ class Loader {
     }
     choose_method();
     for (const auto& entry : entries_) apply(entry);
+    choose_model();
     if (overrides_.seed) experiment_.run.seed = *overrides_.seed;
     if (overrides_.data_dir) experiment_.data.data_dir = *overrides_.data_dir;
     check_combinations();
@@ -134,7 +152,7 @@ class Loader {
       if (entry.raw.empty()) file_method_ = *name;
       chosen = *name, place = entry.where;
     }
-    if (overrides_.method) chosen = *overrides_.method, place = {file_};
+    if (overrides_.method) chosen = *overrides_.method, place = {"--method"};
     if (file_method_.empty()) file_method_ = chosen;
     if (chosen.empty()) {
       if (!given("method", "name"))
@@ -152,6 +170,23 @@ class Loader {
       report(given("method", "name")->where, message(find_method(file_method_).status()));
   }
 
+  // A file of PyTorch's is chosen by naming it.
+  void choose_model() {
+    if (!experiment_.model.file.empty() && !given("model", "name"))
+      experiment_.model.name = kTorchScript;
+  }
+
+  // A path means the same wherever the program is started: the file's are from where the file is,
+  // the command line's from where the user is.
+  void make_absolute(const BoundOption& option, const TomlEntry& entry) const {
+    const bool of_model = entry.section == "model" && (entry.key == "file" || entry.key == "start");
+    if (!of_model && !(entry.section == "data" && entry.key == "data_dir")) return;
+    auto& path = **std::get_if<std::string*>(&option.target);
+    if (path.empty()) return;
+    const auto base = entry.raw.empty() ? fs::path(file_).parent_path() : fs::path();
+    path = fs::absolute(base / path).lexically_normal().string();
+  }
+
   // A method that does not exist is reported once, not again for each of its options.
   std::optional<std::vector<BoundOption>> options_of(const TomlEntry& entry) {
     const auto& section = entry.section;
@@ -160,6 +195,8 @@ class Loader {
     if (section == "model") return bind_options(experiment_.model);
     if (section == "train") return bind_options(experiment_.train);
     if (section == "federation") return bind_options(experiment_.federation);
+    if (section == "eval") return bind_options(experiment_.eval);
+    if (section == "output") return bind_options(experiment_.output);
     if (section == "debug") return bind_options(experiment_.debug);
     const auto method = owner_of(entry);
     if (method.empty() || !find_method(method).ok()) return std::nullopt;
@@ -193,7 +230,7 @@ class Loader {
       if (!wrong.empty())
         report(entry.where, wrong), bad_sections_.insert(entry.section);
       else
-        check_given_twice(entry);
+        check_given_twice(entry), make_absolute(option, entry);
       return;
     }
     bad_sections_.insert(entry.section);
@@ -242,14 +279,18 @@ class Loader {
     look("model", bind_options(other.model));
     look("train", bind_options(other.train));
     look("federation", bind_options(other.federation));
+    look("eval", bind_options(other.eval));
+    look("output", bind_options(other.output));
     look("debug", bind_options(other.debug));
     if (!elsewhere.empty())
       return fmt::format(" ('{}' belongs {})", entry.key, join(elsewhere, " or "));
     if (const auto close = nearest(entry.key, known); !close.empty())
       return fmt::format(" (did you mean '{}'?)", close);
+    // Networks and data have sizes of their own, whatever a method calls its.
+    const bool of_method = entry.section != "model" && entry.section != "data";
     for (const auto& info : methods())
       for (const auto& option : info.draft()->options())
-        if (option.spec.key == entry.key)
+        if (of_method && option.spec.key == entry.key)
           return fmt::format(" ('{}' is an option of {}; put it in [method.{}])", entry.key,
                              info.name, info.name);
     const auto owner = owner_of(entry);
@@ -282,16 +323,17 @@ class Loader {
 
   void check_combinations() {
     if (good("")) check_name();
-    if (good("data"))
-      for (const auto& problem : check_data(experiment_.data))
-        report(place_of("data", problem.substr(0, problem.find(' '))), "data." + problem);
+    // Of a section with errors the names can still be wrong: all is said at once.
+    for (const auto& problem :
+         good("data") ? check_data(experiment_.data) : check_data_names(experiment_.data))
+      report(place_of("data", problem.substr(0, problem.find(' '))), "data." + problem);
     if (good("train") && experiment_.train.optimizer == "adam" && experiment_.train.momentum > 0)
       report(place_of("train", "momentum"),
              fmt::format("train.momentum = {} does not go with train.optimizer = \"adam\", which "
                          "has its own; remove it",
                          experiment_.train.momentum));
     if (good("federation")) check_federation();
-    if (good("model") && good("data")) check_model();
+    check_model();
     // The resolved file says how many there are; 0 stays where only the data files can tell.
     if (good("data")) experiment_.data.clients = client_count(experiment_.data);
   }
@@ -331,13 +373,48 @@ class Loader {
   }
 
   void check_model() {
-    const auto& name = experiment_.model.name;
-    const bool known = std::any_of(models().begin(), models().end(),
-                                   [&](const ModelInfo& info) { return info.name == name; });
-    const auto shape = known_shape(experiment_.data);
-    if (known && !shape) return;  // only the files can tell
-    const auto made = make_model(name, shape.value_or(Shape{}));
-    if (!made.ok()) report(place_of("model", "name"), message(made.status()));
+    auto& model = experiment_.model;
+    bool fine = true;
+    if (good("model")) {
+      fine = take_digest("file", model.file, model.file_sha256);
+      fine = take_digest("start", model.start, model.start_sha256) && fine;
+      std::vector<std::string> keys;
+      for (const auto& entry : entries_)
+        if (!entry.heading && entry.section == "model") keys.push_back(entry.key);
+      for (const auto& problem : tessera::check_model(model, keys)) {
+        const auto key = problem.substr(0, problem.find_first_of(" :"));
+        report(place_of("model", key), "model." + problem);
+        fine = false;
+      }
+    }
+    const bool known = model.name == kTorchScript ||
+                       std::any_of(models().begin(), models().end(),
+                                   [&](const ModelInfo& info) { return info.name == model.name; });
+    const auto shape = good("data") ? known_shape(experiment_.data) : std::nullopt;
+    // An unknown name is said in any case; whether a known one fits, only the files may tell.
+    if (known && (!fine || !good("model") || !shape)) return;
+    const auto made = make_model(model, shape.value_or(Shape{}));
+    const auto* key = model.name == kTorchScript ? "file" : "name";
+    if (!made.ok()) report(place_of("model", key), message(made.status()));
+  }
+
+  // What is in the file is part of the experiment, not where it lies.
+  bool take_digest(const std::string& key, const std::string& path, std::string& digest) {
+    if (path.empty()) return true;
+    const auto found = file_digest(path);
+    if (!found.ok()) {
+      report(place_of("model", key), fmt::format("model.{}: {}", key, message(found.status())));
+      return false;
+    }
+    if (!digest.empty() && digest != *found) {
+      report(place_of("model", key),
+             fmt::format("model.{0}: {1} is not the file that {0}_sha256 asks for (its SHA-256 is "
+                         "{2}); use that one, or remove {0}_sha256",
+                         key, path, *found));
+      return false;
+    }
+    digest = *found;
+    return true;
   }
 
   std::string file_;
@@ -359,14 +436,50 @@ std::string section_text(const std::string& heading, const std::vector<BoundOpti
 
 }  // namespace
 
+View Experiment::headline() const {
+  if (eval.headline == "method") return method.headline;
+  return eval.headline == "pre" ? View::kPre : View::kPost;
+}
+
 std::string Experiment::toml() const {
   auto copy = *this;
   return section_text("", bind_options(copy.run)) +
          section_text("\n[data]\n", bind_options(copy.data)) +
-         section_text("\n[model]\n", bind_options(copy.model)) +
+         section_text("\n[model]\n", options_in_use(copy.model)) +
          section_text("\n[train]\n", bind_options(copy.train)) +
          section_text("\n[federation]\n", bind_options(copy.federation)) +
+         section_text("\n[eval]\n", bind_options(copy.eval)) +
+         section_text("\n[output]\n", bind_options(copy.output)) +
          section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
+}
+
+std::string model_text(const ModelOptions& options) {
+  auto copy = options;
+  return section_text("", options_in_use(copy));
+}
+
+Result<ModelOptions> parse_model(const std::string& text, const std::string& place) {
+  TESSERA_ASSIGN(const auto entries, toml_entries(text, place));
+  ModelOptions out;
+  const auto options = bind_options(out);
+  for (const auto& entry : entries) {
+    const auto option = std::find_if(options.begin(), options.end(), [&](const auto& known) {
+      return entry.section.empty() && known.spec.key == entry.key;
+    });
+    const auto wrong = option == options.end() ? fmt::format("unknown key '{}'", entry.key)
+                                               : assign(*option, entry, entry.key);
+    if (!wrong.empty()) return fail(Error::kInvalid, "{}: {}", entry.place.text, wrong);
+  }
+  // The numbers that were saved are those of this network only.
+  if (!out.file.empty()) {
+    TESSERA_ASSIGN(const auto digest, file_digest(out.file));
+    if (digest != out.file_sha256)
+      return fail(Error::kInvalid,
+                  "{}: its network, {}, was changed since (SHA-256 {}, here {}); put back the file "
+                  "that it was trained with",
+                  place, out.file, out.file_sha256.substr(0, 12), digest.substr(0, 12));
+  }
+  return out;
 }
 
 Result<Experiment> parse_experiment(const std::string& text, const std::string& place,

@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "base/metric.hpp"
 #include "base/options.hpp"
 #include "base/status.hpp"
 #include "data/federation.hpp"
 #include "method/any_method.hpp"
 #include "model/model.hpp"
+#include "model/options.hpp"
 #include "train/train_options.hpp"
 
 namespace tessera {
@@ -27,19 +29,6 @@ struct RunOptions {
     f(any("name", "name of the experiment; names the output directory"), o.name);
     f(between("seed", 0, 9e15, "everything random follows from it"), o.seed);
     f(between("rounds", 1, 1e7, "communication rounds"), o.rounds);
-  }
-};
-
-/// Section [model]. `name` is one of models(); that it fits the set's samples is checked on loading
-/// where the shape is known without files, else when the session is made.
-struct ModelOptions {
-  std::string name = "lenet";
-  /// How weights are drawn before round 1; from the seed, alike at both ends.
-  std::string init = "he0";
-  static void options(auto& o, auto&& f) {
-    f(any("name", "network (see `tessera models`)"), o.name);
-    f(one_of("init", {"he0", "torch"}, "initial weights: scaled He, or torch's uniform default"),
-      o.init);
   }
 };
 
@@ -81,6 +70,37 @@ struct FederationOptions {
   }
 };
 
+/// Section [eval]: what leads tables, reports and the choice of the best. Training and its numbers
+/// do not depend on it.
+struct EvalOptions {
+  std::string metric = "accuracy";
+  std::string headline = "method";
+  bool predictions = false;
+  static void options(auto& o, auto&& f) {
+    f(one_of("metric", metric_names(),
+             "what leads tables, and on validation data says which round, setting or saved model "
+             "is best"),
+      o.metric);
+    f(one_of("headline", {"method", "pre", "post"},
+             "the view that leads: before or after personalization; method: what the method is "
+             "judged by"),
+      o.headline);
+    f(any("predictions", "write predictions.csv: the headline view's answer to every test sample"),
+      o.predictions);
+  }
+};
+
+/// Section [output]: what a run leaves for use.
+struct OutputOptions {
+  std::string model = "best";
+  static void options(auto& o, auto&& f) {
+    f(one_of("model", {"best", "headline", "pre", "post"},
+             "the view whose models are saved; best: per client the one that is better on its "
+             "validation samples, the headline where it has none"),
+      o.model);
+  }
+};
+
 /// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
 /// of what makes two experiments the same: toml() leaves it out.
 struct DebugOptions {
@@ -97,13 +117,19 @@ struct Experiment {
   RunOptions run;
   /// `clients` is the number that takes part; 0 only where the set's files alone can tell.
   DataOptions data;
+  /// `file` and `start` are absolute paths and their digests are filled in.
   ModelOptions model;
   TrainOptions train;
   FederationOptions federation;
+  EvalOptions eval;
+  OutputOptions output;
   DebugOptions debug;
   /// Chosen by [method] name or by the command line; `draft` is of this method.
   MethodInfo method;
   std::shared_ptr<MethodDraft> draft;  // its options are set
+
+  /// The view that leads.
+  View headline() const;
 
   /// The whole experiment as TOML, every default written out; loads back to the same experiment.
   /// Without [debug] and without [method.NAME] of other methods.
@@ -120,7 +146,14 @@ struct Overrides {
   std::optional<std::string> data_dir;
 };
 
-/// Reads and checks a file of at most 1 MiB; touches no other file. kInvalid holds every error, one
+/// Section [model] as text, what the network uses written out, and back. kInvalid names the key, or
+/// a network's file that is not the one it was; kNotFound if that is gone.
+std::string model_text(const ModelOptions& options);
+Result<ModelOptions> parse_model(const std::string& text, const std::string& place);
+
+/// Reads and checks a file of at most 1 MiB; touches no other file but those that [model] file and
+/// start name (relative to the experiment's directory, from a command line to the current one),
+/// whose digests become part of the experiment. kInvalid holds every error, one
 /// line each, by place in the file and the command line's last:
 /// "file.toml:12:3: unknown key 'train.lrr' (did you mean 'lr'?)".
 /// A file that cannot be read: kNotFound or kIo.

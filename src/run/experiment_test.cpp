@@ -122,7 +122,7 @@ TEST(Experiment, WrongTypes) {
             "e.toml:1:10: rounds must be a whole number, not a number (write 1000)");
   EXPECT_EQ(error("name = 5\n" + kMethod), "e.toml:1:8: name must be text, not a whole number");
   EXPECT_EQ(error("[train]\nlr = [0.1]\n" + kMethod),
-            "e.toml:2:6: train.lr must be a number, not a list");
+            "e.toml:2:6: train.lr must be a number, not a list of numbers");
   EXPECT_EQ(error("[data]\nset = \"mnistm\"\ngray = 1\n" + kMethod),
             "e.toml:3:8: data.gray must be true or false, not a whole number");
   EXPECT_EQ(error("[method]\nname = 3\n"),
@@ -180,6 +180,61 @@ TEST(Experiment, DataCombinationsPointAtTheirKey) {
               HasSubstr("e.toml:3:9: data.alpha = 0.1 does nothing"));
   EXPECT_THAT(error("[data]\nset = \"mnits\"\n" + kMethod),
               HasSubstr("e.toml:2:7: data.set = \"mnits\" is not known (did you mean 'mnist'?)"));
+}
+
+TEST(Experiment, ListsInTheFileAndOnTheCommandLine) {
+  const auto e =
+      parse("[model]\nname = \"cnn\"\nlayers = [\"conv 4 5\", \"linear 9\"]\n" + kMethod);
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->model.layers, (std::vector<std::string>{"conv 4 5", "linear 9"}));
+  EXPECT_THAT(e->toml(), HasSubstr("\nlayers = [\"conv 4 5\", \"linear 9\"]\n"));
+  EXPECT_EQ(parse(e->toml())->toml(), e->toml());
+  const auto set = parse(kMethod, {.sets = {"model.name=mlp", "model.hidden=[64, 32,8]"}});
+  ASSERT_TRUE(set.ok()) << set.status();
+  EXPECT_EQ(set->model.hidden, (std::vector<int64_t>{64, 32, 8}));
+  EXPECT_THAT(set->toml(), HasSubstr("\nhidden = [64, 32, 8]\n"));
+  const auto none = parse(kMethod, {.sets = {"model.name=mlp", "model.hidden=[]"}});
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_TRUE(none->model.hidden.empty());
+  EXPECT_EQ(parse("[model]\nname = \"cnn\"\nlayers = []\n" + kMethod)->model.layers.size(), 0u);
+  const auto wrong = [](const std::string& line) {
+    return error("[model]\nname = \"mlp\"\n" + line + "\n" + kMethod);
+  };
+  EXPECT_EQ(
+      wrong("hidden = 64"),
+      "e.toml:3:10: model.hidden must be a list of whole numbers, as in [64, 32], not a whole "
+      "number");
+  EXPECT_EQ(wrong("hidden = [64, \"32\"]"),
+            "e.toml:3:10: model.hidden must be a list of whole numbers, as in [64, 32], not a list "
+            "that mixes a whole number and text");
+  EXPECT_EQ(wrong("hidden = [0.5]"),
+            "e.toml:3:10: model.hidden must be a list of whole numbers, as in [64, 32], not a list "
+            "of numbers");
+  EXPECT_THAT(wrong("hidden = [\"a\"]"), HasSubstr("as in [64, 32], not a list of texts"));
+  EXPECT_EQ(wrong("hidden = [64, 0]"),
+            "e.toml:3:10: model.hidden = [64, 0] must be a list of whole numbers, each >= 1 and <= "
+            "100000");
+  EXPECT_EQ(
+      wrong("layers = [1]"),
+      "e.toml:3:10: model.layers must be a list of texts, as in [\"a\", \"b\"], not a list of "
+      "whole numbers");
+}
+
+TEST(Experiment, OptionsOfTheModelAreCheckedTogether) {
+  EXPECT_THAT(error("[model]\nname = \"cnn\"\nlayers = [\"conv 4 5\", \"pol 2\"]\n" + kMethod),
+              HasSubstr("e.toml:3:10: model.layers: item 2 'pol 2' is not a layer"));
+  EXPECT_THAT(error("[model]\nunits = 5\n" + kMethod),
+              HasSubstr("e.toml:2:9: model.units = 5 does nothing with model 'lenet'; it is an "
+                        "option of gru"));
+  // Also where it is what it would be anyway: it was written to do something.
+  EXPECT_THAT(error("[model]\nunits = 64\n" + kMethod),
+              HasSubstr("e.toml:2:9: model.units = 64 does nothing with model 'lenet'"));
+  EXPECT_THAT(error("[model]\nfile = \"/nonexistent/net.pt\"\n" + kMethod),
+              HasSubstr("e.toml:2:8: model.file: /nonexistent/net.pt: "));
+  EXPECT_THAT(error("[model]\nname = \"vit\"\npatch = 5\n" + kMethod),
+              HasSubstr("e.toml:2:8: Model 'vit' cuts images into patches of 5×5"));
+  EXPECT_EQ(parse("[model]\nname = \"lenet\"\n" + kMethod)->toml().find("hidden"),
+            std::string::npos);
 }
 
 TEST(Experiment, UnknownMethod) {

@@ -1,10 +1,12 @@
 #include "run/finished.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "io/file.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "run/config_text.hpp"
+#include "run/saved_model.hpp"
 
 namespace tessera {
 namespace {
@@ -16,11 +18,25 @@ constexpr size_t kMaxText = size_t{16} << 20;
 
 bool is_count(const json& value) { return value.is_number_integer() && value >= 0; }
 bool is_maybe_number(const json& value) { return value.is_number() || value.is_null(); }
-bool is_block(const json& value) {
+bool is_score(const json& value) {
   if (!value.is_object()) return false;
-  for (const char* key : {"mean", "std", "micro", "min", "max", "worst10", "best10"})
+  for (const char* key : {"mean", "std", "min", "max", "worst10", "best10"})
     if (!value.contains(key) || !is_maybe_number(value[key])) return false;
   return true;
+}
+bool is_block(const json& value) {
+  return is_score(value) && value.contains("micro") && is_maybe_number(value["micro"]);
+}
+bool is_maybe_object(const json& value) { return value.is_object() || value.is_null(); }
+bool is_list_of_texts(const json& value) {
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const json& v) { return v.is_string(); });
+}
+bool is_maybe_matrix(const json& value) {
+  const auto is_row = [](const json& row) {
+    return row.is_array() && std::all_of(row.begin(), row.end(), is_count);
+  };
+  return value.is_null() || (value.is_array() && std::all_of(value.begin(), value.end(), is_row));
 }
 
 // A field of summary.json that is missing or of another type; empty if there is none.
@@ -31,15 +47,19 @@ std::string wrong_field(const json& summary) {
   };
   const Kind kinds[] = {
       {[](const json& v) { return v.is_string(); },
-       {"method", "name", "dataset", "partition", "model", "headline", "partition_digest",
-        "data_digest", "config_digest", "history_digest"}},
+       {"method", "name", "dataset", "partition", "model", "headline", "metric", "partition_digest",
+        "data_digest", "config_digest", "history_digest", "figures_digest"}},
       {is_count,
        {"clients", "rounds", "seed", "parameters", "bytes_down", "bytes_up", "wire_bytes_down",
         "wire_bytes_up", "dropped", "rejected", "rounds_counted", "problems_total"}},
       {is_maybe_number,
-       {"precision_macro", "f1_macro", "f1_remap", "loss", "last5_mean", "global_accuracy",
-        "sim_seconds", "wall_seconds", "train_seconds"}},
+       {"precision_macro", "f1_macro", "f1_remap", "loss", "balanced_accuracy", "auroc", "ece",
+        "last5_mean", "global_accuracy", "sim_seconds", "wall_seconds", "train_seconds"}},
       {is_block, {"accuracy", "accuracy_pre", "accuracy_post"}},
+      {is_score, {"score", "score_pre", "score_post"}},
+      {is_maybe_object, {"recall", "precision"}},
+      {is_maybe_matrix, {"confusion"}},
+      {is_list_of_texts, {"class_names", "never_counted"}},
       {[](const json& v) { return v.is_array(); }, {"problems"}},
       {[](const json& v) { return v.is_object(); }, {"evaluation"}},
       {[](const json& v) { return v.is_string() || v.is_null(); }, {"failed"}},
@@ -83,11 +103,14 @@ Status check_config(const std::string& dir, const json& summary, const std::stri
 
 }  // namespace
 
-Result<std::string> full_digest(History& history, const std::string& dir, int64_t clients) {
+Result<std::string> full_digest(History& history, const std::string& dir) {
   Digest digest;
   TESSERA_RETURN_IF_ERROR(history.digest(digest));
-  for (int64_t id = 0; id < clients; ++id) {
-    const auto file = fmt::format("{}/models/client-{}.safetensors", dir, id);
+  TESSERA_ASSIGN(auto names, history.client_names());
+  for (auto& name : names) name = model_file(name);
+  names.emplace_back(kGlobalFile);
+  for (const auto& name : names) {
+    const auto file = dir + "/models/" + name;
     if (!fs::exists(file)) continue;
     const auto model = load_tensors(file);
     if (!model.ok() && error_of(model.status()) != Error::kInvalid) return model.status();
@@ -95,7 +118,7 @@ Result<std::string> full_digest(History& history, const std::string& dir, int64_
       return fail(Error::kInvalid, "{}; start anew with --force",
                   model.ok() ? file + ": has no digest of its contents" : message(model.status()));
     TESSERA_ASSIGN(const auto hex, file_digest(file));
-    digest.add(fmt::format("client-{} {}\n", id, hex));
+    digest.add(fmt::format("{} {}\n", name, hex));
   }
   return digest.hex();
 }
@@ -114,9 +137,9 @@ Result<json> read_finished(const std::string& dir, const std::string& config) {
                 "{}/summary.json: is not the summary that the history beside it holds; start anew "
                 "with --force",
                 dir);
-  TESSERA_ASSIGN(const auto clients, history.count_clients());
-  TESSERA_ASSIGN(const auto digest, full_digest(history, dir, clients));
-  if (summary["history_digest"] != digest)
+  TESSERA_ASSIGN(const auto digest, full_digest(history, dir));
+  TESSERA_ASSIGN(const auto figures, history.figures_digest());
+  if (summary["history_digest"] != digest || summary["figures_digest"] != figures)
     return fail(Error::kInvalid,
                 "{}: its history or models were changed after it was finished; start anew with "
                 "--force",

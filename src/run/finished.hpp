@@ -11,9 +11,9 @@
 namespace tessera {
 
 /// `history_digest` of a summary: every reproducible number of the history, then the models that
-/// `dir`/models holds of the clients 0 … clients−1. kInvalid if one of them is damaged or of
-/// another program.
-Result<std::string> full_digest(History& history, const std::string& dir, int64_t clients);
+/// `dir`/models holds of its clients, by id, and the global one. kInvalid if one of them is damaged
+/// or of another program.
+Result<std::string> full_digest(History& history, const std::string& dir);
 
 /// summary.json of the finished run in `dir`, changing nothing. kInvalid if it is not one that a
 /// run of this configuration (Experiment::toml()) wrote, or if history or models are not those it

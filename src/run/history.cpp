@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "3";
+constexpr const char* kFormat = "4";
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
@@ -18,10 +18,15 @@ CREATE TABLE rounds (round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER,
                      counted INTEGER);
 CREATE TABLE evals (round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
                     min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL,
-                    f1_macro REAL, f1_remap REAL, loss REAL, PRIMARY KEY (round, who, view, part));
+                    f1_macro REAL, f1_remap REAL, loss REAL, balanced_accuracy REAL, auroc REAL,
+                    ece REAL, PRIMARY KEY (round, who, view, part));
 CREATE TABLE client_evals (round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
                            correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL,
-                           f1_remap REAL, PRIMARY KEY (round, client, view, part));
+                           f1_remap REAL, balanced_accuracy REAL, auroc REAL, ece REAL,
+                           PRIMARY KEY (round, client, view, part));
+CREATE TABLE confusions (round INTEGER, client INTEGER, view TEXT, truth INTEGER,
+                         predicted INTEGER, n INTEGER,
+                         PRIMARY KEY (round, client, view, truth, predicted));
 CREATE TABLE eval_traffic (round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
                            exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER,
                            wall_before REAL);
@@ -131,7 +136,7 @@ std::string History::format() {
 }
 
 Status History::set(const std::string& key, const std::string& value) {
-  if (key != "state" && key != "summary")
+  if (key != "state" && key != "summary" && key != "metric")
     return fail(Error::kInternal, "{}: '{}' is a fact and cannot change", database_.path(), key);
   return put(key, value);
 }
@@ -163,10 +168,14 @@ Result<int64_t> History::count_rounds(const std::string& path) {
   return count.integer(0);
 }
 
-Result<int64_t> History::count_clients() {
-  TESSERA_ASSIGN(auto count, database_.prepare("SELECT count(*) FROM clients"));
-  TESSERA_RETURN_IF_ERROR(count.step().status());
-  return count.integer(0);
+Result<std::vector<std::string>> History::client_names() {
+  TESSERA_ASSIGN(auto row, database_.prepare("SELECT name FROM clients ORDER BY id"));
+  std::vector<std::string> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, row.step());
+    if (!more) return out;
+    out.push_back(row.text(0));
+  }
 }
 
 Status History::append_round(const RoundReport& r) {
@@ -195,6 +204,7 @@ Status History::append_evaluation(const EvalReport& evaluation, double seconds) 
                 database_.path(), evaluation.round, newest_);
   TESSERA_ASSIGN(auto transaction, Transaction::begin(database_));
   TESSERA_RETURN_IF_ERROR(write_evaluation(evaluation));
+  TESSERA_RETURN_IF_ERROR(write_confusions(evaluation));
   TESSERA_RETURN_IF_ERROR(write_traffic(evaluation, seconds));
   TESSERA_RETURN_IF_ERROR(write_exhibits(evaluation));
   TESSERA_RETURN_IF_ERROR(write_images(evaluation.round));
@@ -244,9 +254,9 @@ Result<std::vector<ProblemCount>> History::problems() {
 
 Status History::write_evaluation(const EvalReport& report) {
   TESSERA_ASSIGN(auto one,
-                 database_.prepare("INSERT INTO client_evals VALUES (?,?,?,?,?,?,?,?,?,?)"));
-  TESSERA_ASSIGN(auto all,
-                 database_.prepare("INSERT INTO evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+                 database_.prepare("INSERT INTO client_evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"));
+  TESSERA_ASSIGN(auto all, database_.prepare(
+                               "INSERT INTO evals VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"));
   for (const auto* group : {&report.clients, &report.newcomers}) {
     if (group->empty()) continue;
     const char* who = group == &report.clients ? "clients" : "newcomers";
@@ -257,17 +267,74 @@ Status History::write_evaluation(const EvalReport& report) {
         if (!m || m->n == 0) continue;
         metrics.push_back(*m);
         one.bind_all(report.round, evaluation.client, kind.view, kind.part, m->n, m->correct,
-                     m->loss, m->precision_macro, m->f1_macro, m->f1_remap);
+                     m->loss, m->precision_macro, m->f1_macro, m->f1_remap, m->balanced_accuracy,
+                     m->auroc, m->ece);
         TESSERA_RETURN_IF_ERROR(one.run());
       }
       if (metrics.empty()) continue;
       const auto s = summarize(metrics);
       all.bind_all(report.round, who, kind.view, kind.part, s.mean, s.std, s.micro, s.min, s.max,
-                   s.worst10, s.best10, s.precision_macro, s.f1_macro, s.f1_remap, s.loss);
+                   s.worst10, s.best10, s.precision_macro, s.f1_macro, s.f1_remap, s.loss,
+                   s.balanced_accuracy, s.auroc, s.ece);
       TESSERA_RETURN_IF_ERROR(all.run());
     }
   }
   return ok();
+}
+
+Status History::write_confusions(const EvalReport& report) {
+  TESSERA_ASSIGN(auto insert, database_.prepare("INSERT INTO confusions VALUES (?,?,?,?,?,?)"));
+  for (const auto* group : {&report.clients, &report.newcomers}) {
+    for (const auto& evaluation : *group) {
+      for (const auto& [view, confusion] :
+           {std::pair{"pre", &evaluation.pre_confusion}, {"post", &evaluation.post_confusion}}) {
+        for (int64_t i = 0; *confusion && i < std::ssize((*confusion)->counts); ++i) {
+          const int64_t n = (*confusion)->counts[static_cast<size_t>(i)];
+          if (n == 0) continue;
+          insert.bind_all(report.round, evaluation.client, view, i / (*confusion)->classes,
+                          i % (*confusion)->classes, n);
+          TESSERA_RETURN_IF_ERROR(insert.run());
+        }
+      }
+    }
+  }
+  return ok();
+}
+
+Result<std::vector<History::ConfusionRow>> History::confusion(const std::string& who,
+                                                              const std::string& view,
+                                                              int64_t round) {
+  TESSERA_ASSIGN(
+      auto rows,
+      database_.prepare("SELECT truth, predicted, sum(n) FROM confusions JOIN clients ON "
+                        "clients.id = confusions.client WHERE round = ? AND view = ? AND "
+                        "newcomer = ? GROUP BY truth, predicted ORDER BY truth, predicted"));
+  rows.bind_all(round, view, who == "newcomers");
+  std::vector<ConfusionRow> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    out.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
+  }
+}
+
+Result<std::vector<ClientMetrics>> History::client_metrics(const std::string& who,
+                                                           const std::string& view,
+                                                           const std::string& part, int64_t round) {
+  TESSERA_ASSIGN(auto rows,
+                 database_.prepare(
+                     "SELECT n, correct, loss, precision_macro, f1_macro, f1_remap, "
+                     "balanced_accuracy, auroc, ece FROM client_evals JOIN clients ON "
+                     "clients.id = client_evals.client WHERE round = ? AND view = ? AND part = ? "
+                     "AND newcomer = ? ORDER BY client"));
+  rows.bind_all(round, view, part, who == "newcomers");
+  std::vector<ClientMetrics> out;
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return out;
+    out.push_back({rows.integer(0), rows.integer(1), rows.real(2), rows.real(3), rows.real(4),
+                   rows.real(5), rows.real(6), rows.real(7), rows.real(8)});
+  }
 }
 
 Result<HistoryTotals> History::totals() {
@@ -311,25 +378,50 @@ Result<std::vector<History::EvalRow>> History::evals(const std::string& who,
                                                      const std::string& part) {
   TESSERA_ASSIGN(auto rows,
                  database_.prepare("SELECT round, mean, std, micro, min, max, worst10, best10, "
-                                   "precision_macro, f1_macro, f1_remap, loss FROM evals "
+                                   "precision_macro, f1_macro, f1_remap, loss, "
+                                   "balanced_accuracy, auroc, ece FROM evals "
                                    "WHERE who = ? AND view = ? AND part = ? ORDER BY round"));
   rows.bind_all(who, view, part);
   std::vector<EvalRow> out;
   for (;;) {
     TESSERA_ASSIGN(const bool more, rows.step());
     if (!more) return out;
-    out.push_back(
-        {rows.integer(0),
-         {rows.real(1), rows.real(2), rows.real(3), rows.real(4), rows.real(5), rows.real(6),
-          rows.real(7), rows.real(8), rows.real(9), rows.real(10), rows.real(11)}});
+    out.push_back({rows.integer(0),
+                   {rows.real(1), rows.real(2), rows.real(3), rows.real(4), rows.real(5),
+                    rows.real(6), rows.real(7), rows.real(8), rows.real(9), rows.real(10),
+                    rows.real(11), rows.real(12), rows.real(13), rows.real(14)}});
   }
 }
 
+namespace {
+
+struct Query {
+  const char* sql;
+  int reals;  // columns from here on are doubles, taken by their bits: their text is rounded
+};
+
+Status add_rows(Database& database, const Query& query, Digest& digest) {
+  TESSERA_ASSIGN(auto rows, database.prepare(query.sql));
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return ok();
+    std::string line;
+    for (int column = 0; column < rows.columns(); ++column) {
+      line += rows.is_null(column) ? "-"
+              : column < query.reals
+                  ? rows.text(column)
+                  : fmt::format("{:016x}", std::bit_cast<uint64_t>(rows.real(column)));
+      line += ' ';
+    }
+    digest.add(line + "\n");
+  }
+}
+
+}  // namespace
+
+// The columns of format 2 alone, so that digests of all versions compare; figures_digest() has the
+// rest.
 Status History::digest(Digest& digest) {
-  struct Query {
-    const char* sql;
-    int reals;  // columns from here on are doubles, taken by their bits: their text is rounded
-  };
   for (const auto& query :
        {Query{"SELECT round, cohort, dropped, rejected, bytes_down, bytes_up, wire_down, wire_up, "
               "loss FROM rounds ORDER BY round",
@@ -339,23 +431,26 @@ Status History::digest(Digest& digest) {
               6},
         Query{"SELECT round, eval_down, eval_up, exchanges, onboard_down, onboard_up "
               "FROM eval_traffic ORDER BY round",
-              6}}) {
-    TESSERA_ASSIGN(auto rows, database_.prepare(query.sql));
-    for (;;) {
-      TESSERA_ASSIGN(const bool more, rows.step());
-      if (!more) break;
-      std::string line;
-      for (int column = 0; column < rows.columns(); ++column) {
-        line += rows.is_null(column) ? "-"
-                : column < query.reals
-                    ? rows.text(column)
-                    : fmt::format("{:016x}", std::bit_cast<uint64_t>(rows.real(column)));
-        line += ' ';
-      }
-      digest.add(line + "\n");
-    }
-  }
+              6}})
+    TESSERA_RETURN_IF_ERROR(add_rows(database_, query, digest));
   return digest_exhibits(digest);
+}
+
+Result<std::string> History::figures_digest() {
+  Digest digest;
+  for (const auto& query :
+       {Query{"SELECT round, client, view, part, balanced_accuracy, auroc, ece FROM client_evals "
+              "ORDER BY round, client, view, part",
+              4},
+        Query{"SELECT round, who, view, part, mean, std, micro, min, max, worst10, best10, "
+              "precision_macro, f1_macro, f1_remap, loss, balanced_accuracy, auroc, ece FROM evals "
+              "ORDER BY round, who, view, part",
+              4},
+        Query{"SELECT round, client, view, truth, predicted, n FROM confusions "
+              "ORDER BY round, client, view, truth, predicted",
+              6}})
+    TESSERA_RETURN_IF_ERROR(add_rows(database_, query, digest));
+  return digest.hex();
 }
 
 }  // namespace tessera

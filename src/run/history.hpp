@@ -64,7 +64,7 @@ class History {
   /// set() changes. It is chained from round to round, so that only the newest is read for it.
   Result<std::string> running_digest();
 
-  /// Only `state` and `summary` change in the course of a run.
+  /// Only `state`, `summary` and `metric` change in the course of a run.
   Status set(const std::string& key, const std::string& value);
   /// When a run is finished: folds the write-ahead log into the one file, so that it can be copied
   /// and read anywhere. A reader in the way only means that the log stays beside it.
@@ -73,8 +73,8 @@ class History {
   Result<std::string> get(const std::string& key);
   /// Rounds in a file, without changing it.
   static Result<int64_t> count_rounds(const std::string& path);
-  /// Clients and newcomers.
-  Result<int64_t> count_clients();
+  /// By id, newcomers too.
+  Result<std::vector<std::string>> client_names();
   Result<HistoryTotals> totals();
   /// Rounds that were evaluated, ascending, whether or not anybody's numbers counted.
   Result<std::vector<int64_t>> evaluated_rounds();
@@ -93,8 +93,22 @@ class History {
   /// Summaries over clients by round; `who`, `view` and `part` as in docs/formats.md.
   Result<std::vector<EvalRow>> evals(const std::string& who, const std::string& view,
                                      const std::string& part);
-  /// Every reproducible number, in a fixed order: all but times.
+  /// How often samples of a class were taken for another, over all clients (`who`) that were
+  /// evaluated after `round`: by truth, then predicted, without zeros. None but of the last round.
+  struct ConfusionRow {
+    int64_t truth = 0, predicted = 0, n = 0;
+  };
+  Result<std::vector<ConfusionRow>> confusion(const std::string& who, const std::string& view,
+                                              int64_t round);
+  /// Of each client with samples, by id; names as in evals().
+  Result<std::vector<ClientMetrics>> client_metrics(const std::string& who, const std::string& view,
+                                                    const std::string& part, int64_t round);
+  /// Every number that training gave, in a fixed order: all but times and what figures_digest()
+  /// has. The same for all versions.
   Status digest(Digest& digest);
+  /// SHA-256 (hex) of the metrics that came with format 4, of the means over clients and of the
+  /// confusions.
+  Result<std::string> figures_digest();
 
  private:
   explicit History(Database database) : database_(std::move(database)) {}
@@ -103,6 +117,7 @@ class History {
   Status put(const std::string& key, const std::string& value);
   Status write_clients(const Federation& federation);
   Status write_evaluation(const EvalReport& evaluation);
+  Status write_confusions(const EvalReport& evaluation);
   Status write_traffic(const EvalReport& evaluation, double seconds);
   Status write_exhibits(const EvalReport& evaluation);
   Status write_problems(int64_t round, std::span<const Problem> problems);

@@ -20,11 +20,12 @@ struct Rows {
 constexpr size_t kBuffer = 1 << 16;
 
 // All that hold rows of rounds.
-constexpr const char* kTables[] = {"rounds",   "evals",  "client_evals", "eval_traffic",
-                                   "exhibits", "images", "problems"};
+constexpr const char* kTables[] = {"rounds",       "evals",    "client_evals", "confusions",
+                                   "eval_traffic", "exhibits", "images",       "problems"};
 
 constexpr Rows kFacts[] = {
-    {"SELECT key, value FROM meta WHERE key NOT IN ('state', 'summary') ORDER BY key", "tt"},
+    {"SELECT key, value FROM meta WHERE key NOT IN ('state', 'summary', 'metric') ORDER BY key",
+     "tt"},
     {"SELECT id, name, newcomer, train, val, test FROM clients ORDER BY id", "itiiii"},
     {"SELECT client, part, label, n FROM labels ORDER BY client, part, label, n", "itii"},
 };
@@ -42,12 +43,16 @@ constexpr Rows kTraining[] = {
 
 // What its evaluation wrote. Old pictures are thrown away, but `images` keeps their digests.
 constexpr Rows kEvaluation[] = {
-    {"SELECT client, view, part, n, correct, loss, precision_macro, f1_macro, f1_remap "
-     "FROM client_evals WHERE round = ? ORDER BY client, view, part",
-     "ittiirrrr"},
+    {"SELECT client, view, part, n, correct, loss, precision_macro, f1_macro, f1_remap, "
+     "balanced_accuracy, auroc, ece FROM client_evals WHERE round = ? ORDER BY client, view, part",
+     "ittiirrrrrrr"},
     {"SELECT who, view, part, mean, std, micro, min, max, worst10, best10, precision_macro, "
-     "f1_macro, f1_remap, loss FROM evals WHERE round = ? ORDER BY who, view, part",
-     "tttrrrrrrrrrrr"},
+     "f1_macro, f1_remap, loss, balanced_accuracy, auroc, ece FROM evals WHERE round = ? "
+     "ORDER BY who, view, part",
+     "tttrrrrrrrrrrrrrr"},
+    {"SELECT client, view, truth, predicted, n FROM confusions WHERE round = ? "
+     "ORDER BY client, view, truth, predicted",
+     "itiii"},
     {"SELECT eval_down, eval_up, exchanges, onboard_down, onboard_up, wall_before, "
      "(SELECT wall_seconds FROM rounds r WHERE r.round = e.round) FROM eval_traffic e "
      "WHERE round = ?",
@@ -205,7 +210,8 @@ Status History::drop_evaluation(int64_t round) {
       "UPDATE rounds SET wall_seconds = (SELECT wall_before FROM eval_traffic WHERE round = {0}) "
       "WHERE round = {0} AND EXISTS (SELECT 1 FROM eval_traffic WHERE round = {0})",
       round)));
-  for (const char* table : {"evals", "client_evals", "eval_traffic", "exhibits", "images"})
+  for (const char* table :
+       {"evals", "client_evals", "confusions", "eval_traffic", "exhibits", "images"})
     TESSERA_RETURN_IF_ERROR(
         database_.execute(fmt::format("DELETE FROM {} WHERE round = {}", table, round)));
   return database_.execute(

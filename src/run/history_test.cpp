@@ -28,7 +28,8 @@ Federation two_clients_and_a_newcomer() {
 }
 
 ClientMetrics metrics(int64_t n, int64_t correct) {
-  return {n, correct, 0.125 * static_cast<double>(correct), 0.5, 0.25, 0.75};
+  return {n,    correct, 0.125 * static_cast<double>(correct),        0.5,  0.25,
+          0.75, 0.625,   0.5 + 0.0625 * static_cast<double>(correct), 0.375};
 }
 
 RoundReport round_report(int64_t round) {
@@ -52,6 +53,9 @@ EvalReport evaluation(int64_t round) {
       .client = 0, .pre_test = metrics(4, 1), .post_test = metrics(4, 3), .pre_val = metrics(1, 1)};
   Evaluation b{.client = 1, .pre_test = metrics(2, 2), .post_test = metrics(2, 2)};
   a.global_test = metrics(4, 2);
+  a.pre_confusion = {3, {1, 2, 0, 0, 0, 0, 1, 0, 0}},
+  a.post_confusion = {3, {3, 0, 0, 0, 0, 0, 1, 0, 0}};
+  b.pre_confusion = b.post_confusion = {3, {1, 0, 0, 0, 1, 0, 0, 0, 0}};
   Evaluation late{.client = 2, .pre_test = metrics(1, 0), .post_test = metrics(1, 1)};
   EvalReport out{.round = round, .clients = {a, b}, .newcomers = {late}};
   out.eval_down = 400, out.eval_up = 8, out.exchanges = 3, out.onboard_down = 60;
@@ -165,11 +169,40 @@ TEST_F(Histories, SummariesAreOverTheClientsThatHaveSamples) {
   EXPECT_DOUBLE_EQ(s.precision_macro, 0.5);
   EXPECT_DOUBLE_EQ(s.f1_macro, 0.25);
   EXPECT_DOUBLE_EQ(s.f1_remap, 0.75);
+  EXPECT_DOUBLE_EQ(s.balanced_accuracy, 0.625);
+  EXPECT_DOUBLE_EQ(s.auroc, 0.5 + 0.0625 * 1.5);
+  EXPECT_DOUBLE_EQ(s.ece, 0.375);
   EXPECT_DOUBLE_EQ(history.evals("clients", "pre", "val")->at(0).summary.mean, 1);
   EXPECT_TRUE(history.evals("clients", "post", "val")->empty());
   EXPECT_DOUBLE_EQ(history.evals("clients", "global", "test")->at(0).summary.mean, 0.5);
   EXPECT_DOUBLE_EQ(history.evals("newcomers", "post", "test")->at(0).summary.mean, 1);
   EXPECT_TRUE(history.evals("newcomers", "global", "test")->empty());
+}
+
+TEST_F(Histories, ConfusionsAreKeptWithoutZerosAndSummed) {
+  auto history = make();
+  fill(history, 2);
+  EXPECT_EQ(ask("SELECT * FROM confusions WHERE view = 'pre'"),
+            "2 0 pre 0 0 1;2 0 pre 0 1 2;2 0 pre 2 0 1;2 1 pre 0 0 1;2 1 pre 1 1 1;");
+  const auto sum = history.confusion("clients", "pre", 2);
+  ASSERT_THAT(sum, Succeeds());
+  std::string text;
+  for (const auto& row : *sum) text += fmt::format("{} {} {};", row.truth, row.predicted, row.n);
+  EXPECT_EQ(text, "0 0 2;0 1 2;1 1 1;2 0 1;");
+  EXPECT_TRUE(history.confusion("newcomers", "pre", 2)->empty());
+  EXPECT_TRUE(history.confusion("clients", "pre", 1)->empty());
+}
+
+TEST_F(Histories, MetricsOfEachClientAreReadBack) {
+  auto history = make();
+  fill(history, 2);
+  const auto clients = history.client_metrics("clients", "post", "test", 2);
+  ASSERT_THAT(clients, Succeeds());
+  ASSERT_EQ(clients->size(), 2U);
+  EXPECT_EQ((*clients)[0].correct, 3);
+  EXPECT_DOUBLE_EQ((*clients)[0].auroc, 0.5 + 3 * 0.0625);
+  EXPECT_EQ(history.client_metrics("newcomers", "post", "test", 2)->size(), 1U);
+  EXPECT_TRUE(history.client_metrics("clients", "post", "val", 2)->empty());
 }
 
 TEST_F(Histories, TotalsAddUp) {
@@ -292,6 +325,7 @@ TEST_F(Histories, ReopeningCutsBackToTheCheckpoint) {
   EXPECT_FALSE(*again->has_evaluation(4));
   EXPECT_EQ(ask("SELECT max(round) FROM client_evals"), "2;");
   EXPECT_EQ(ask("SELECT max(round) FROM exhibits"), "2;");
+  EXPECT_EQ(ask("SELECT max(round) FROM confusions"), "2;");
   EXPECT_EQ(ask("SELECT max(round) FROM eval_traffic"), "2;");
   EXPECT_THAT(again->append_round(round_report(3)), Succeeds());
 }
@@ -316,7 +350,7 @@ TEST_F(Histories, OtherAndDamagedFilesAreClearErrors) {
   std::filesystem::remove(path_);
   EXPECT_THAT(History::open(path_), FailsWith(Error::kNotFound, path_));
   make();
-  change("UPDATE meta SET value = '2' WHERE key = 'format'");
+  change("UPDATE meta SET value = '3' WHERE key = 'format'");
   EXPECT_THAT(History::reopen(path_, 0, ""),
               FailsWith(Error::kInvalid, "another program or version"));
   EXPECT_THAT(History::open(path_), FailsWith(Error::kInvalid, "another program or version"));
@@ -397,6 +431,7 @@ TEST_F(Histories, AnEvaluationAfterTheCheckpointIsDropped) {
     EXPECT_FALSE(*again->has_evaluation(4));
     EXPECT_EQ(*again->running_digest(), expected);
     EXPECT_EQ(ask("SELECT count(*) FROM client_evals WHERE round = 4"), "0;");
+    EXPECT_EQ(ask("SELECT count(*) FROM confusions WHERE round = 4"), "0;");
     EXPECT_EQ(ask("SELECT kind FROM problems WHERE round = 4"), "upload;");
     EXPECT_EQ(ask("SELECT wall_seconds FROM rounds WHERE round = 4"), "1.0;");
     ASSERT_THAT(again->append_evaluation(evaluation(4), 0.7), Succeeds());
@@ -470,7 +505,8 @@ TEST_F(Histories, AnyChangeSinceTheCheckpointIsSeen) {
   testing::put(path_, whole);
   change(
       "INSERT INTO client_evals SELECT -1, client, view, part, n, correct, loss, "
-      "precision_macro, f1_macro, f1_remap FROM client_evals WHERE round = 1");
+      "precision_macro, f1_macro, f1_remap, balanced_accuracy, auroc, ece FROM client_evals "
+      "WHERE round = 1");
   EXPECT_THAT(History::reopen(path_, 3, expected), FailsWith(Error::kInvalid, "was changed"));
   EXPECT_EQ(ask("SELECT count(*) FROM rounds"), "3;") << "and it stays as it is";
 }
@@ -529,7 +565,7 @@ TEST_F(Histories, CanBeReadWhereNothingCanBeWritten) {
       dir_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   auto history = History::open(path_);
   EXPECT_THAT(history, Succeeds());
-  EXPECT_EQ(*history->count_clients(), 3);
+  EXPECT_EQ(history->client_names()->size(), 3U);
   EXPECT_EQ(*history->get("seed"), "7");
   std::filesystem::permissions(dir_.path(), std::filesystem::perms::owner_all);
 }
@@ -539,6 +575,35 @@ TEST_F(Histories, TheDigestIsThatOfEarlierVersions) {
   auto history = make();
   fill(history, 4);
   EXPECT_EQ(digest(history), "a7432cf13f182d1a49e0e3a8d714adef0f1316c2677e6c57621f29e6391ad67d");
+}
+
+TEST_F(Histories, TheDigestOfTheFiguresSeesWhatTheOtherDoesNot) {
+  const auto of = [&](const std::function<void(EvalReport&)>& change) {
+    const TempDir dir;
+    auto history = *History::create(dir.path() + "/h", {}, two_clients_and_a_newcomer());
+    EXPECT_THAT(history.append_round(round_report(1)), Succeeds());
+    auto report = evaluation(1);
+    change(report);
+    EXPECT_THAT(history.append_evaluation(report, 0), Succeeds());
+    return std::pair{digest(history), *history.figures_digest()};
+  };
+  const auto same = of([](auto&) {});
+  for (const auto field :
+       {&ClientMetrics::balanced_accuracy, &ClientMetrics::auroc, &ClientMetrics::ece})
+    for (const auto view : {&Evaluation::pre_test, &Evaluation::post_test, &Evaluation::pre_val}) {
+      const auto other = of([&](auto& e) {
+        double& value = e.clients[0].*view.*field;
+        value = std::nextafter(value, 9);
+      });
+      EXPECT_EQ(other.first, same.first);
+      EXPECT_NE(other.second, same.second);
+    }
+  EXPECT_NE(of([](auto& e) { e.clients[0].pre_test.auroc = std::nan(""); }).second, same.second);
+  const auto moved = of([](auto& e) {
+    --e.clients[0].pre_confusion->counts[0], ++e.clients[0].pre_confusion->counts[4];
+  });
+  EXPECT_EQ(moved.first, same.first);
+  EXPECT_NE(moved.second, same.second);
 }
 
 TEST_F(Histories, TheDigestSeesEveryNumberButTimes) {

@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <mutex>
+#include <set>
 
 #include "base/clock.hpp"
 #include "base/key.hpp"
@@ -17,7 +19,9 @@
 #include "run/dump.hpp"
 #include "run/finished.hpp"
 #include "run/history.hpp"
+#include "run/predictions.hpp"
 #include "run/run_directory.hpp"
+#include "run/saved_model.hpp"
 #include "run/simulation.hpp"
 #include "run/summary.hpp"
 
@@ -79,6 +83,14 @@ class Runner {
   Status play();
   Status save();
   Status evaluate_if_due();
+  /// A model without weights yet, and everything else that describes it.
+  SavedModel described(const std::string& client, const std::string& view) const;
+  /// Takes a client's models of the last evaluation, one view after the other, and saves one.
+  Status keep(ClientId id, View view, const Personal& personal, const ClientMetrics& val,
+              const ClientMetrics& test);
+  const SavedModel* chosen_model(const std::optional<SavedModel>& pre,
+                                 const std::optional<SavedModel>& post) const;
+  Status save_global();
   Result<nlohmann::json> finish();
 
   bool stop_asked() const { return request_.stop && request_.stop->load(); }
@@ -110,14 +122,16 @@ class Runner {
   std::optional<RunPlace> place_;
   std::optional<History> history_;
   std::optional<CheckpointFile> checkpoint_;
+  std::optional<PredictionTable> predictions_;  // none: nobody asked for them
 
   int64_t round_ = 0;  // completed
   int64_t first_round_ = 0;
   double started_ = wall_seconds(), saved_ = wall_seconds();
   bool warned_ = false;
-  double accuracy_ = std::nan(""), loss_ = std::nan("");
+  double score_ = std::nan(""), loss_ = std::nan("");
   std::mutex progress_;  // guards what worker threads touch: the following, and on_progress
   Status save_failed_;
+  std::map<ClientId, SavedModel> waiting_;  // models of the pre view until those of post are there
   int64_t clients_done_ = 0;
   std::string stage_ = "training";
 };
@@ -133,7 +147,8 @@ void Runner::tell(const char* stage) {
       {.round = round_,
        .rounds = rounds,
        .stage = stage_,
-       .accuracy = accuracy_,
+       .metric = experiment_.eval.metric,
+       .score = score_,
        .loss = loss_,
        .seconds = seconds,
        .eta = done > 0 ? seconds / done * static_cast<double>(rounds - round_) : std::nan(""),
@@ -162,6 +177,9 @@ Result<RunState> Runner::what_is_there() {
 Result<nlohmann::json> Runner::finished_before() {
   TESSERA_ASSIGN(auto summary, read_finished(request_.out, config_));
   TESSERA_RETURN_IF_ERROR(same_data(request_.out, summary["data_digest"], federation_.data_digest));
+  if (const auto metric = summary["metric"].get<std::string>(); metric != experiment_.eval.metric)
+    note(fmt::format("finished with eval.metric = \"{}\", which has chosen its saved models",
+                     metric));
   return summary;
 }
 
@@ -186,7 +204,9 @@ Status Runner::load() {
 }
 
 Status Runner::build() {
-  TESSERA_ASSIGN(auto session, make_session(experiment_, federation_));
+  std::vector<std::string> notes;
+  TESSERA_ASSIGN(auto session, make_session(experiment_, federation_, &notes));
+  for (const auto& text : notes) note(text);
   SimulationOptions options;
   options.engine = {.threads = request_.threads,
                     .through_wire = request_.through_wire,
@@ -198,14 +218,18 @@ Status Runner::build() {
                       }
                       tell(nullptr);
                     }};
-  options.sink = [this](ClientId id, View view, const Personal& personal) -> Status {
-    if (view != experiment_.method.headline || !personal.weights) return ok();
-    const Model& model = personal.model ? *personal.model : simulation_->session().model();
-    auto status = save_model(path("models"), id, model, *personal.weights, experiment_);
-    const std::scoped_lock guard(progress_);
-    save_failed_.Update(status);
-    return status;
+  options.sink = [this](ClientId id, View view, const Personal& personal, const ClientMetrics& val,
+                        const ClientMetrics& test) {
+    if (predictions_ && view == experiment_.headline())
+      predictions_->add(
+          id, federation_.name_of(id),
+          predict_part(personal.predict, federation_.client(id), Part::kTest, train_.loss_kind()));
+    return keep(id, view, personal, val, test);
   };
+  if (experiment_.eval.predictions) {
+    TESSERA_RETURN_IF_ERROR(check_predictions_place(path("predictions.csv")));
+    predictions_.emplace(federation_.class_names, federation_.classes);
+  }
   if (dump_)
     options.observe = [this](const ClientData& data) -> const ClientData& {
       return dump_->observe(data);
@@ -214,6 +238,77 @@ Status Runner::build() {
                                              experiment_.federation, std::move(options));
   setup_.emplace(simulation_->session().client_setup(0));
   return simulation_->driver().meet_clients();
+}
+
+SavedModel Runner::described(const std::string& client, const std::string& view) const {
+  const auto& model = simulation_->session().model();
+  SavedModel out{.client = client,
+                 .method = experiment_.method.name,
+                 .view = view,
+                 .round = round_,
+                 .options = experiment_.model,
+                 .shape = {federation_.sample_shape, federation_.classes},
+                 .class_names = federation_.class_names,
+                 .inputs = federation_.input,
+                 .config_digest = config_digest(config_)};
+  // The run's model outlives everything here, so nobody has to own it.
+  out.model = std::shared_ptr<const Model>(std::shared_ptr<void>(), &model);
+  return out;
+}
+
+Status Runner::keep(ClientId id, View view, const Personal& personal, const ClientMetrics& val,
+                    const ClientMetrics& test) {
+  std::optional<SavedModel> offered;
+  if (personal.weights) {
+    offered = described(federation_.name_of(id), view == View::kPre ? "pre" : "post");
+    if (personal.model) offered->model = personal.model;
+    if (const auto& scaling = federation_.client(id).scaling) offered->scaling = *scaling;
+    offered->weights = *personal.weights, offered->val = val, offered->test = test;
+  }
+  std::optional<SavedModel> before;
+  {
+    const std::scoped_lock guard(progress_);
+    if (view == View::kPre) {
+      if (offered) waiting_.emplace(id, *std::move(offered));
+      return ok();
+    }
+    if (auto node = waiting_.extract(id); !node.empty()) before = std::move(node.mapped());
+  }
+  const auto* chosen = chosen_model(before, offered);
+  if (!chosen) return ok();
+  auto status = save_model(path("models"), *chosen);
+  const std::scoped_lock guard(progress_);
+  save_failed_.Update(status);
+  return status;
+}
+
+// What [output] model says. A view that is no single network cannot be saved.
+const SavedModel* Runner::chosen_model(const std::optional<SavedModel>& pre,
+                                       const std::optional<SavedModel>& post) const {
+  const auto& wanted = experiment_.output.model;
+  const auto pointer = [](const std::optional<SavedModel>& m) { return m ? &*m : nullptr; };
+  const bool pre_leads = experiment_.headline() == View::kPre;
+  const auto *leads = pointer(pre_leads ? pre : post), *other = pointer(pre_leads ? post : pre);
+  if (wanted == "pre") return pointer(pre);
+  if (wanted == "post") return pointer(post);
+  if (wanted == "headline" || !other) return leads;
+  if (!leads) return other;
+  const auto& metric = metric_of(experiment_.eval.metric);
+  const bool better =
+      metric.better(value_of(other->val, metric.name), value_of(leads->val, metric.name));
+  return other->val.n > 0 && better ? other : leads;
+}
+
+Status Runner::save_global() {
+  const auto weights = simulation_->driver().global(round_);
+  if (!weights) return ok();
+  auto model = described(kGlobal, kGlobal);
+  // Everybody's scaling is the same or nobody can use one model on raw rows.
+  const auto& first = federation_.clients.front().scaling;
+  const bool common = first && experiment_.data.standardize != "client";
+  if (common) model.scaling = *first;
+  model.weights = *weights;
+  return save_model(path("models"), model);
 }
 
 Status Runner::start() {
@@ -261,6 +356,7 @@ Status Runner::continue_from(const Checkpoint& checkpoint) {
   TESSERA_RETURN_IF_ERROR(at_place(simulation_->driver().restore(checkpoint.server), place));
   for (const auto& [id, state] : checkpoint.clients)
     TESSERA_RETURN_IF_ERROR(at_place(simulation_->host().restore(id, state), place));
+  TESSERA_RETURN_IF_ERROR(history_->set("metric", experiment_.eval.metric));
   TESSERA_ASSIGN(place_, RunPlace::remember(request_.out));
   round_ = facts.round;
   note(fmt::format("resuming after round {}", round_));
@@ -306,7 +402,8 @@ Status Runner::play() {
     if (!report->problems.empty() && !warned_)
       note(fmt::format(
           "round {}: client {}: {} (upload rejected; further ones are counted in the history)",
-          round_ + 1, report->problems.front().client, report->problems.front().reason));
+          round_ + 1, federation_.name_of(report->problems.front().client),
+          report->problems.front().reason));
     warned_ = warned_ || !report->problems.empty();
     TESSERA_RETURN_IF_ERROR(history_->append_round(*report));
     ++round_;
@@ -325,11 +422,17 @@ Status Runner::evaluate_if_due() {
   if (error_of(report.status()) == Error::kInterrupted) return interrupted();
   TESSERA_RETURN_IF_ERROR(report.status());
   TESSERA_RETURN_IF_ERROR(save_failed_);  // our disk, not the client's model
+  if (last) TESSERA_RETURN_IF_ERROR(save_global());
   if (!report->problems.empty())
     note(fmt::format("after round {}: client {}: {} ({} of this evaluation do not count)", round_,
-                     report->problems.front().client, report->problems.front().reason,
-                     report->problems.size()));
-  accuracy_ = headline_of(report->clients, experiment_.method.headline).mean;
+                     federation_.name_of(report->problems.front().client),
+                     report->problems.front().reason, report->problems.size()));
+  if (last && predictions_) {
+    std::set<ClientId> failed;
+    for (const auto& problem : report->problems) failed.insert(problem.client);
+    TESSERA_RETURN_IF_ERROR(predictions_->write(path("predictions.csv"), failed));
+  }
+  score_ = value_of(headline_of(report->clients, experiment_.headline()), experiment_.eval.metric);
   return history_->append_evaluation(*report, wall_seconds() - start);
 }
 
@@ -338,8 +441,7 @@ Result<nlohmann::json> Runner::finish() {
   const auto& session = simulation_->session();
   if (dump_) TESSERA_RETURN_IF_ERROR(dump_->end(dumped(), state()));
   TESSERA_ASSIGN(auto summary, summarize_run(experiment_, federation_, session.model(), *history_));
-  TESSERA_ASSIGN(summary["history_digest"],
-                 full_digest(*history_, request_.out, session.everybody()));
+  TESSERA_ASSIGN(summary["history_digest"], full_digest(*history_, request_.out));
   summary["peak_rss_bytes"] = peak_rss();
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));

@@ -15,11 +15,12 @@ namespace tessera {
 /// Told after every round; for people only, never steers.
 struct Progress {
   int64_t round = 0, rounds = 0;
-  std::string stage;    // "loading data", "evaluating", "training", "summing up"
-  double accuracy = 0;  // headline mean of the last evaluation; NaN before the first
-  double loss = 0;      // mean training loss of the round; NaN before the first
-  double seconds = 0;   // since the run (or its resumption) began
-  double eta = 0;       // seconds to go; NaN when unknown
+  std::string stage;  // "loading data", "evaluating", "training", "summing up"
+  std::string metric = "accuracy";
+  double score = 0;    // its mean over clients at the last evaluation; NaN before the first
+  double loss = 0;     // mean training loss of the round; NaN before the first
+  double seconds = 0;  // since the run (or its resumption) began
+  double eta = 0;      // seconds to go; NaN when unknown
   double clients_per_second = 0;
 };
 

@@ -11,6 +11,8 @@
 #include "base/text.hpp"
 #include "io/file.hpp"
 #include "run/history.hpp"
+#include "run/predictions.hpp"
+#include "run/saved_model.hpp"
 
 namespace tessera {
 namespace {
@@ -79,8 +81,10 @@ Origin origin_of_model(const fs::path& path) {
                                             nullptr, false);
   if (!header.is_object()) return Origin::kUnknown;
   const auto metadata = header.value("__metadata__", nlohmann::json::object());
-  return metadata.contains("method") && metadata.contains("client") ? Origin::kOurs
-                                                                    : Origin::kForeign;
+  return metadata.contains("method") &&
+                 (metadata.contains("client_name") || metadata.contains("client"))
+             ? Origin::kOurs
+             : Origin::kForeign;
 }
 
 // report/html.cpp puts this into the head of every page.
@@ -107,13 +111,25 @@ std::string temporary_of(const std::string& name) {
   return name.substr(0, tail);
 }
 
-bool is_model_name(std::string_view name) {
+/// What stands between "client-" and ".safetensors"; empty if the name is another.
+std::string_view client_of(std::string_view name) {
   constexpr std::string_view kBegin = "client-", kEnd = ".safetensors";
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return false;
-  name.remove_prefix(kBegin.size());
-  if (name.size() <= kEnd.size()) return false;
-  name.remove_suffix(kEnd.size());
-  return name.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd) ||
+      name.size() <= kBegin.size() + kEnd.size())
+    return "";
+  return name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size());
+}
+
+bool is_model_name(std::string_view name) {
+  return name == kGlobalFile || !client_of(name).empty();
+}
+
+/// One that a crash left unreadable has nothing but a name to go by: only that of a client without
+/// a name of its own is surely ours.
+bool is_our_model(const fs::path& path) {
+  const auto origin = origin_of_model(path);
+  return origin == Origin::kOurs ||
+         (origin == Origin::kUnknown && whole_number(client_of(path.filename().string())));
 }
 
 bool is_state_name(std::string_view name) {
@@ -185,7 +201,7 @@ Result<Inspected> inspect(const fs::path& dir) {
   TESSERA_ASSIGN(out.states, names_in(checkpoint));
   TESSERA_ASSIGN(out.models, names_in(models));
   for (const auto& name : out.models)
-    if (is_model_name(name) && origin_of_model(models / name) == Origin::kForeign)
+    if (is_model_name(name) && !is_our_model(models / name))
       return in_the_way(models / name, "is not a model of a run");
   if (is_there(report) && origin_of_report(report) == Origin::kForeign)
     return in_the_way(report, "is not a report of Tessera");
@@ -229,6 +245,9 @@ Status clear_run(const std::string& dir) {
     tables.push_back(name);
   }
   // What tells that a run is here goes last: whenever this is cut short, the rest is recognised.
+  const std::string header = kPredictionsHeader;  // one of another form is somebody's own
+  if (start_of(root / "predictions.csv", header.size()) == header)
+    TESSERA_RETURN_IF_ERROR(remove_file(root / "predictions.csv"));
   for (const char* name : {"summary.json", "report.html"})
     TESSERA_RETURN_IF_ERROR(remove_file(root / name));
   TESSERA_RETURN_IF_ERROR(remove_folder(root / "models", found.models));
@@ -237,7 +256,7 @@ Status clear_run(const std::string& dir) {
   for (const auto& name : names) {
     const auto of = temporary_of(name);
     if (of == "config.toml" || of == "summary.json" || of == "report.html" ||
-        std::find(tables.begin(), tables.end(), of) != tables.end())
+        of == "predictions.csv" || std::find(tables.begin(), tables.end(), of) != tables.end())
       TESSERA_RETURN_IF_ERROR(remove_file(root / name));
   }
   if (found.state == RunState::kNone) return ok();

@@ -2,10 +2,10 @@
 // neither touched nor overwritten.
 //
 // A run writes config.toml, history.sqlite, checkpoint/state.sqlite,
-// models/client-<id>.safetensors, summary.json, report.html, <exhibit>.csv and .lock, what SQLite
-// puts beside its files, and temporaries of atomic writes (io/file.hpp). A file of such a name is a
-// run's own if it looks like one, or if it lies beside a run's config.toml or history.sqlite and
-// does not look otherwise.
+// models/client-<name>.safetensors, summary.json, report.html, predictions.csv, <exhibit>.csv and
+// .lock, what SQLite puts beside its files, and temporaries of atomic writes (io/file.hpp). A file
+// of such a name is a run's own if it looks like one, or if it lies beside a run's config.toml or
+// history.sqlite and does not look otherwise.
 #pragma once
 
 #include <cstdint>

@@ -151,7 +151,7 @@ TEST_F(RunDirectory, ModelsOfSomebodyElseBesideARun) {
   expect_refused("models: holds 'readme.md'");
   fs::remove(path("models/readme.md"));
   put("models/client-x.safetensors", "not a number");
-  expect_refused("models: holds 'client-x.safetensors'");
+  expect_refused("client-x.safetensors: is not a model of a run");
   fs::remove(path("models/client-x.safetensors"));
   fs::create_directories(path("models/client-4.safetensors"));
   expect_refused("models: holds 'client-4.safetensors'");

@@ -104,7 +104,7 @@ TEST_F(Runs, AnInterruptionLosesNoFinishedRound) {
 }
 
 TEST_F(Runs, SavedModelsPredictAsTheHistorySays) {
-  run(experiment({}, "fedper"), "a");
+  run(experiment({"output.model=headline", "data.standardize=none"}, "fedper"), "a");
   const auto model = make_model("mlp100", {{kFeatures}, kClasses});
   auto database = Database::open(out("a") + "/history.sqlite", Database::Mode::kReadOnly);
   auto rows = database->prepare(
@@ -116,7 +116,8 @@ TEST_F(Runs, SavedModelsPredictAsTheHistorySays) {
     name->bind_all(id);
     ASSERT_TRUE(*name->step());
     const auto data = *read_npz(fmt::format("{}/client-{}.npz", data_->path(), name->text(0)));
-    const auto saved = load_tensors(fmt::format("{}/models/client-{}.safetensors", out("a"), id));
+    const auto saved =
+        load_tensors(fmt::format("{}/models/client-{}.safetensors", out("a"), name->text(0)));
     ASSERT_THAT(saved, Succeeds());
     auto flat = (*model)->init(0);
     const auto views = (*model)->layout().views(flat.w);
@@ -231,8 +232,8 @@ TEST_F(Runs, ProgressCountsUp) {
     stages.insert(p.stage);
   }
   EXPECT_EQ(last, 6);
-  EXPECT_TRUE(std::isnan(seen.front().accuracy));
-  EXPECT_TRUE(seen.back().accuracy > 0 && seen.back().accuracy <= 1);
+  EXPECT_TRUE(std::isnan(seen.front().score));
+  EXPECT_TRUE(seen.back().score > 0 && seen.back().score <= 1);
   EXPECT_GT(seen.back().loss, 0);
   EXPECT_EQ(stages,
             (std::set<std::string>{"loading data", "training", "evaluating", "summing up"}));

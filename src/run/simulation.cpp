@@ -2,6 +2,7 @@
 
 #include "base/key.hpp"
 #include "run/pooled.hpp"
+#include "run/warm_start.hpp"
 
 namespace tessera {
 
@@ -11,11 +12,14 @@ TrainOptions resolved_train(const Experiment& experiment, const Federation& fede
   return out;
 }
 
-Result<Session> make_session(const Experiment& experiment, const Federation& federation) {
-  const auto init = experiment.model.init == "torch" ? Init::kTorch : Init::kHe0;
-  TESSERA_ASSIGN(
-      std::shared_ptr<const Model> model,
-      make_model(experiment.model.name, {federation.sample_shape, federation.classes}, init));
+Result<Session> make_session(const Experiment& experiment, const Federation& federation,
+                             std::vector<std::string>* notes) {
+  TESSERA_ASSIGN(auto model,
+                 make_model(experiment.model, {federation.sample_shape, federation.classes}));
+  if (!experiment.model.start.empty()) {
+    TESSERA_ASSIGN(auto note, warm_start(*model, experiment.model.start));
+    if (notes) notes->push_back(std::move(note));
+  }
   const auto train = resolved_train(experiment, federation);
   Session session({.model = std::move(model),
                    .method = experiment.draft->build(train),

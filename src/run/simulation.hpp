@@ -19,8 +19,10 @@ TrainOptions resolved_train(const Experiment& experiment, const Federation& fede
 /// Model and method of an experiment for such data. The method has been asked whether it can work
 /// with the run, not yet with each client's data (Driver::meet_clients); nothing is allocated but
 /// the model. kInvalid: model and samples do not fit, the method refuses, or min_replies exceeds
-/// the clients of a round. The result borrows nothing.
-Result<Session> make_session(const Experiment& experiment, const Federation& federation);
+/// the clients of a round. The result borrows nothing. `notes`, if given, gets what a user should
+/// know of the model: which weights it starts from.
+Result<Session> make_session(const Experiment& experiment, const Federation& federation,
+                             std::vector<std::string>* notes = nullptr);
 
 struct SimulationOptions {
   LocalEngineOptions engine;

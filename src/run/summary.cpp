@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "base/metric.hpp"
 #include "base/text.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "run/config_text.hpp"
+#include "run/driver.hpp"
 
 namespace tessera {
 namespace {
@@ -23,6 +26,14 @@ json accuracy_block(const Summary& s) {
   return {{"mean", number(s.mean)},    {"std", number(s.std)}, {"micro", number(s.micro)},
           {"min", number(s.min)},      {"max", number(s.max)}, {"worst10", number(s.worst10)},
           {"best10", number(s.best10)}};
+}
+
+json score_block(const std::vector<ClientMetrics>& clients, const MetricInfo& metric) {
+  std::vector<double> values;
+  for (const auto& client : clients) values.push_back(value_of(client, metric.name));
+  const auto s = spread_of(metric, std::move(values));
+  return {{"mean", number(s.mean)}, {"std", number(s.std)},         {"min", number(s.min)},
+          {"max", number(s.max)},   {"worst10", number(s.worst10)}, {"best10", number(s.best10)}};
 }
 
 const char* view_name(View view) { return view == View::kPre ? "pre" : "post"; }
@@ -43,56 +54,103 @@ double last_five(const std::vector<History::EvalRow>& rows, std::span<const int6
   return sum / count;
 }
 
-// The evaluation with the best validation accuracy (the earliest of equals), by the test metrics.
+// The evaluation with the best validation metric (the earliest of equals), by the test metrics.
 json best_by_validation(const std::vector<History::EvalRow>& test,
-                        const std::vector<History::EvalRow>& val) {
-  if (val.empty()) return nullptr;
-  const auto best = std::max_element(val.begin(), val.end(), [](const auto& a, const auto& b) {
-    return a.summary.mean < b.summary.mean;
-  });
+                        const std::vector<History::EvalRow>& val, const MetricInfo& metric) {
+  const History::EvalRow* best = nullptr;
+  const auto score = [&](const History::EvalRow& row) {
+    return value_of(row.summary, metric.name);
+  };
+  for (const auto& row : val)
+    if (metric.better(score(row), best ? score(*best) : std::nan(""))) best = &row;
+  if (!best) return nullptr;
   for (const auto& row : test)
     if (row.round == best->round)
       return {{"round", row.round},
-              {"validation", number(best->summary.mean)},
+              {"validation", number(score(*best))},
+              {"score", number(score(row))},
               {"accuracy", accuracy_block(row.summary)}};
   return nullptr;
 }
 
+// Reasons and names may quote files and need not be UTF-8, which JSON must be.
+json text(const std::string& value) {
+  return json::parse(json(value).dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+json class_names(const Federation& federation) {
+  auto out = json::array();
+  for (int64_t k = 0; k < federation.classes; ++k) {
+    const auto i = static_cast<size_t>(k);
+    out.push_back(i < federation.class_names.size() ? text(federation.class_names[i])
+                                                    : json(std::to_string(k)));
+  }
+  return out;
+}
+
+// Recall and precision of every class over all test samples, and what was taken for what.
+json class_figures(const std::vector<History::ConfusionRow>& rows, const Federation& federation) {
+  if (rows.empty()) return {{"recall", nullptr}, {"precision", nullptr}, {"confusion", nullptr}};
+  const auto classes = static_cast<size_t>(federation.classes);
+  std::vector<std::vector<int64_t>> counts(classes, std::vector<int64_t>(classes));
+  std::vector<int64_t> truth(classes), predicted(classes);
+  for (const auto& row : rows) {
+    const auto t = static_cast<size_t>(row.truth), p = static_cast<size_t>(row.predicted);
+    if (t >= classes || p >= classes) continue;  // a client may tell anything
+    counts[t][p] += row.n, truth[t] += row.n, predicted[p] += row.n;
+  }
+  const auto share = [](int64_t part, int64_t whole) {
+    return number(static_cast<double>(part) / static_cast<double>(whole));
+  };
+  json recall = json::object(), precision = json::object();
+  const auto names = class_names(federation);
+  for (size_t k = 0; k < classes; ++k) {
+    recall[names[k].get<std::string>()] = share(counts[k][k], truth[k]);
+    precision[names[k].get<std::string>()] = share(counts[k][k], predicted[k]);
+  }
+  return {{"recall", recall}, {"precision", precision}, {"confusion", counts}};
+}
+
 // Everything about one group: headline, both views, best round, last five.
-Result<json> group_block(History& history, const std::string& who, View headline,
-                         std::span<const int64_t> evaluated) {
+Result<json> group_block(History& history, const std::string& who, const Experiment& experiment,
+                         const Federation& federation, std::span<const int64_t> evaluated) {
   json out;
+  const auto& metric = metric_of(experiment.eval.metric);
   for (const View view : {View::kPre, View::kPost}) {
     const std::string name = view_name(view);
     TESSERA_ASSIGN(const auto test, history.evals(who, name, "test"));
     TESSERA_ASSIGN(const auto val, history.evals(who, name, "val"));
+    TESSERA_ASSIGN(const auto clients, history.client_metrics(who, name, "test", evaluated.back()));
     const auto last = at_round(test, evaluated.back());
     out["accuracy_" + name] = accuracy_block(last);
-    if (view != headline) continue;
+    out["score_" + name] = score_block(clients, metric);
+    if (view != experiment.headline()) continue;
     out["accuracy"] = accuracy_block(last);
+    out["score"] = out["score_" + name];
     out["precision_macro"] = number(last.precision_macro);
     out["f1_macro"] = number(last.f1_macro);
     out["f1_remap"] = number(last.f1_remap);
     out["loss"] = number(last.loss);
-    out["best"] = best_by_validation(test, val);
+    out["balanced_accuracy"] = number(last.balanced_accuracy);
+    out["auroc"] = number(last.auroc);
+    out["ece"] = number(last.ece);
+    out["best"] = best_by_validation(test, val, metric);
     out["last5_mean"] = number(last_five(test, evaluated));
+    TESSERA_ASSIGN(const auto confusion, history.confusion(who, name, evaluated.back()));
+    out.update(class_figures(confusion, federation));
   }
   TESSERA_ASSIGN(const auto global, history.evals(who, "global", "test"));
   out["global_accuracy"] = number(at_round(global, evaluated.back()).mean);
   return out;
 }
 
-// Reasons may quote files and need not be UTF-8, which JSON must be.
-json text(const std::string& value) {
-  return json::parse(json(value).dump(-1, ' ', false, json::error_handler_t::replace));
-}
-
 // By client, kinds apart; the first ones stand for all.
-json problem_list(const std::vector<ProblemCount>& problems) {
+json problem_list(const std::vector<ProblemCount>& problems, const Federation& federation) {
   auto out = json::array();
   for (const auto& problem : problems) {
     if (out.size() == kMostProblems) break;
-    out.push_back({{"client", problem.client},
+    out.push_back({{"client", text(federation.name_of(problem.client))},
+                   {"id", problem.client},
                    {"kind", problem.kind},
                    {"count", problem.count},
                    {"round", problem.round},
@@ -116,22 +174,42 @@ First first_of(const std::vector<ProblemCount>& problems, Problem::Kind kind) {
   return out;
 }
 
+// Names of the clients that were asked in some round and whose upload never counted.
+json never_counted(const std::vector<ProblemCount>& problems, const Experiment& experiment,
+                   const Federation& federation) {
+  const auto seed = static_cast<uint64_t>(experiment.run.seed);
+  const auto& options = experiment.federation;
+  std::map<ClientId, int64_t> left;  // how often asked, less how often rejected
+  for (const auto& problem : problems)
+    if (problem.kind == name_of(Problem::Kind::kUpload)) left[problem.client] = -problem.count;
+  auto out = json::array();
+  if (left.empty() || experiment.method.pooled) return out;
+  for (int64_t round = 1; round <= experiment.run.rounds; ++round)
+    for (const ClientId id :
+         cohort_of(seed, round, std::ssize(federation.clients), options.participation))
+      if (left.contains(id) && !is_dropped(seed, round, id, options.drop_rate)) ++left[id];
+  for (const auto& [id, times] : left)
+    if (times == 0) out.push_back(text(federation.name_of(id)));
+  return out;
+}
+
 // Why the numbers do not tell what was asked for; null if they do.
 json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& totals,
-             const Experiment& experiment) {
+             const Experiment& experiment, const Federation& federation) {
   std::vector<std::string> out;
   if (totals.counted == 0) {
     const auto first = first_of(problems, Problem::Kind::kUpload).problem;
-    out.push_back(first ? fmt::format("no round counted: client {} in round {}: {}", first->client,
-                                      first->round, first->reason)
-                        : fmt::format("no round counted: fewer than federation.min_replies = {} "
-                                      "uploads arrived in each",
-                                      experiment.federation.min_replies));
+    out.push_back(first
+                      ? fmt::format("no round counted: client {} in round {}: {}",
+                                    federation.name_of(first->client), first->round, first->reason)
+                      : fmt::format("no round counted: fewer than federation.min_replies = {} "
+                                    "uploads arrived in each",
+                                    experiment.federation.min_replies));
   }
   if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation); first)
     out.push_back(fmt::format("the evaluation of {} failed, first client {} after round {}: {}",
                               clients == 1 ? "a client" : fmt::format("{} clients", clients),
-                              first->client, first->round, first->reason));
+                              federation.name_of(first->client), first->round, first->reason));
   return out.empty() ? json(nullptr) : text(join(out, "; "));
 }
 
@@ -158,11 +236,12 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
           {"rounds", std::to_string(experiment.run.rounds)},
           {"seed", std::to_string(experiment.run.seed)},
           {"parameters", std::to_string(model.layout().numel())},
-          {"headline", view_name(experiment.method.headline)},
+          {"headline", view_name(experiment.headline())},
           {"class_names", json(federation.class_names).dump()},
           {"config", config},
           {"partition_digest", federation.digest},
           {"data_digest", federation.data_digest},
+          {"metric", experiment.eval.metric},
           {"state", "running"}};
 }
 
@@ -177,18 +256,20 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
            {"rounds", experiment.run.rounds},
            {"seed", experiment.run.seed},
            {"parameters", model.layout().numel()},
-           {"headline", view_name(experiment.method.headline)},
+           {"headline", view_name(experiment.headline())},
+           {"metric", experiment.eval.metric},
+           {"class_names", class_names(federation)},
            {"partition_digest", federation.digest},
            {"data_digest", federation.data_digest},
            {"config_digest", config_digest(experiment.toml())}};
   TESSERA_ASSIGN(const auto evaluated, history.evaluated_rounds());
   if (evaluated.empty()) return fail(Error::kInternal, "the history has no evaluation");
   TESSERA_ASSIGN(const auto clients,
-                 group_block(history, "clients", experiment.method.headline, evaluated));
+                 group_block(history, "clients", experiment, federation, evaluated));
   out.update(clients);
   if (!federation.newcomers.empty()) {
     TESSERA_ASSIGN(auto newcomers,
-                   group_block(history, "newcomers", experiment.method.headline, evaluated));
+                   group_block(history, "newcomers", experiment, federation, evaluated));
     newcomers["clients"] = federation.newcomers.size();
     out["newcomers"] = std::move(newcomers);
   }
@@ -214,25 +295,12 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
   TESSERA_ASSIGN(const auto problems, history.problems());
   int64_t total = 0;
   for (const auto& problem : problems) total += problem.count;
-  out["problems"] = problem_list(problems);
+  TESSERA_ASSIGN(out["figures_digest"], history.figures_digest());
+  out["problems"] = problem_list(problems, federation);
   out["problems_total"] = total;
-  out["failed"] = failure(problems, totals, experiment);
+  out["failed"] = failure(problems, totals, experiment, federation);
+  out["never_counted"] = never_counted(problems, experiment, federation);
   return out;
-}
-
-Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
-                  const Experiment& experiment) {
-  TensorDict layers;
-  for (const auto& [layout, flat] :
-       {std::pair{&model.layout(), weights.w}, {&model.buffers(), weights.b}}) {
-    const auto views = layout->views(flat);
-    for (size_t i = 0; i < views.size(); ++i) layers.emplace(layout->slices()[i].name, views[i]);
-  }
-  return save_tensors(fmt::format("{}/client-{}.safetensors", dir, id), layers,
-                      {{"model", experiment.model.name},
-                       {"method", experiment.method.name},
-                       {"client", std::to_string(id)},
-                       {"format", "pt"}});
 }
 
 }  // namespace tessera

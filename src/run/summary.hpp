@@ -31,9 +31,4 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
 Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
                                      const Model& model, History& history);
 
-/// Writes dir/client-<id>.safetensors: one tensor per layer by its name, buffers too. `weights`
-/// must be of `model`, which need not be the run's. Errors name the file.
-Status save_model(const std::string& dir, ClientId id, const Model& model, const Weights& weights,
-                  const Experiment& experiment);
-
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "io/testing.hpp"
 #include "run/config_text.hpp"
 #include "run/finished.hpp"
+#include "run/saved_model.hpp"
 
 namespace tessera {
 namespace {
@@ -108,12 +109,13 @@ TEST_F(Summaries, SayWhoseEvaluationFailed) {
   evaluate(h, 4, {scored(0, 2)}, {not_finite(1), not_finite(2)});
   const auto s = summary(h);
   EXPECT_EQ(s["failed"],
-            "the evaluation of 2 clients failed, first client 2 after round 3: the loss is not a "
+            "the evaluation of 2 clients failed, first client c after round 3: the loss is not a "
             "finite number; lower train.lr");
   EXPECT_DOUBLE_EQ(s["accuracy"]["mean"], 0.2) << "of those that have numbers";
   ASSERT_EQ(s["problems"].size(), 2U);
-  EXPECT_EQ(s["problems"][0]["client"], 1);
-  EXPECT_EQ(s["problems"][1], (json{{"client", 2},
+  EXPECT_EQ(s["problems"][0]["client"], "b");
+  EXPECT_EQ(s["problems"][1], (json{{"client", "c"},
+                                    {"id", 2},
                                     {"kind", "evaluation"},
                                     {"count", 2},
                                     {"round", 3},
@@ -138,7 +140,7 @@ TEST_F(Summaries, NumbersOfNobodyAreNull) {
   }
   EXPECT_DOUBLE_EQ(s["last5_mean"], 0.5) << "of the evaluation that has numbers";
   EXPECT_EQ(s["best"]["round"], 3);
-  EXPECT_THAT(s["failed"], HasSubstr("of 4 clients failed, first client 0 after round 4"));
+  EXPECT_THAT(s["failed"], HasSubstr("of 4 clients failed, first client a after round 4"));
 }
 
 TEST_F(Summaries, OfARunThatNeverHadNumbers) {
@@ -153,7 +155,7 @@ TEST_F(Summaries, OfARunThatNeverHadNumbers) {
   EXPECT_TRUE(s["accuracy"]["mean"].is_null());
   EXPECT_TRUE(s["last5_mean"].is_null());
   EXPECT_TRUE(s["best"].is_null());
-  EXPECT_THAT(s["failed"], HasSubstr("the evaluation of a client failed, first client 1"));
+  EXPECT_THAT(s["failed"], HasSubstr("the evaluation of a client failed, first client b"));
 }
 
 TEST_F(Summaries, SayThatNoRoundCounted) {
@@ -162,7 +164,7 @@ TEST_F(Summaries, SayThatNoRoundCounted) {
   play(h, 4, false, {{Problem::Kind::kUpload, 1, "g.w is not finite; lower train.lr"}});
   evaluate(h, 4, {scored(0, 2), scored(1, 4), scored(2, 9)});
   EXPECT_EQ(summary(h)["failed"],
-            "no round counted: client 1 in round 4: g.w is not finite; lower train.lr");
+            "no round counted: client b in round 4: g.w is not finite; lower train.lr");
   EXPECT_EQ(summary(h)["rounds_counted"], 0);
 }
 
@@ -184,6 +186,7 @@ TEST_F(Summaries, RejectedUploadsAndNewcomersAloneAreNoFailure) {
 
 TEST_F(Summaries, ListOfProblemsIsShortAndAlwaysText) {
   auto h = history();
+  federation_.clients.resize(150, federation_.clients.front());
   std::vector<Problem> many;
   for (int64_t id = 0; id < 150; ++id)
     many.push_back({Problem::Kind::kUpload, id, "file \xFF\xFE is gone"});
@@ -194,6 +197,80 @@ TEST_F(Summaries, ListOfProblemsIsShortAndAlwaysText) {
   EXPECT_EQ(s["problems"].size(), 100U);
   EXPECT_EQ(s["problems_total"], 301);
   EXPECT_NO_THROW(s.dump());
+}
+
+/// Accuracy says one thing, AUROC the other; the confusions are of ten test samples.
+Evaluation measured(ClientId client, int64_t correct, double auroc, int64_t val_correct,
+                    double val_auroc) {
+  auto out = scored(client, correct);
+  for (auto* m : {&out.pre_test, &out.post_test})
+    m->balanced_accuracy = 0.5, m->auroc = auroc, m->ece = 0.125;
+  for (auto* m : {&out.pre_val, &out.post_val}) m->correct = val_correct, m->auroc = val_auroc;
+  out.pre_confusion = {3, {correct, 10 - correct, 0, 0, 0, 0, 0, 0, 0}};
+  out.post_confusion = {3, {0, 10 - correct, 0, 0, correct, 0, 0, 0, 0}};
+  return out;
+}
+
+TEST_F(Summaries, HaveEveryMetricAndWhatWasTakenForWhat) {
+  auto h = history();
+  play(h, 1);
+  const double none = std::nan("");
+  evaluate(h, 1, {measured(0, 2, 0.75, 5, none), measured(1, 4, none, 5, none)});
+  const auto s = summary(h);
+  EXPECT_EQ(s["metric"], "accuracy");
+  EXPECT_EQ(s["class_names"], (json{"0", "1", "2"}));
+  EXPECT_DOUBLE_EQ(s["balanced_accuracy"], 0.5);
+  EXPECT_DOUBLE_EQ(s["auroc"], 0.75) << "of the client that has one";
+  EXPECT_DOUBLE_EQ(s["ece"], 0.125);
+  EXPECT_EQ(s["confusion"], (json{{6, 14, 0}, {0, 0, 0}, {0, 0, 0}}));
+  EXPECT_DOUBLE_EQ(s["recall"]["0"], 0.3);
+  EXPECT_TRUE(s["recall"]["1"].is_null()) << "it does not occur";
+  EXPECT_DOUBLE_EQ(s["precision"]["0"], 1);
+  EXPECT_DOUBLE_EQ(s["precision"]["1"], 0);
+  EXPECT_TRUE(s["precision"]["2"].is_null());
+  EXPECT_TRUE(s["newcomers"]["confusion"].is_null());
+  EXPECT_DOUBLE_EQ(s["score"]["mean"], 0.3);
+  EXPECT_EQ(s["score_pre"]["worst10"], s["accuracy_pre"]["worst10"]);
+}
+
+TEST_F(Summaries, TheMetricAndTheHeadlineChooseWhatLeads) {
+  auto h = history();
+  play(h, 1);
+  evaluate(h, 1, {measured(0, 2, 0.5, 9, 0.25), measured(1, 4, 0.75, 9, 0.25)});
+  play(h, 2);
+  evaluate(h, 2, {measured(0, 5, 0.25, 3, 0.75), measured(1, 5, 0.75, 3, 0.75)});
+  EXPECT_EQ(summary(h)["best"]["round"], 1);
+  EXPECT_DOUBLE_EQ(summary(h)["best"]["validation"], 0.9);
+  const auto before = *h.figures_digest();
+  experiment_ = *parse("eval.metric=auroc");
+  auto s = summary(h);
+  EXPECT_EQ(s["metric"], "auroc");
+  EXPECT_EQ(s["best"]["round"], 2);
+  EXPECT_DOUBLE_EQ(s["best"]["validation"], 0.75);
+  EXPECT_DOUBLE_EQ(s["best"]["score"], 0.5);
+  EXPECT_DOUBLE_EQ(s["score"]["mean"], 0.5);
+  EXPECT_DOUBLE_EQ(s["score"]["std"], 0.25);
+  EXPECT_DOUBLE_EQ(s["score"]["worst10"], 0.25);
+  EXPECT_DOUBLE_EQ(s["accuracy"]["mean"], 0.5) << "beside it";
+  EXPECT_EQ(s["headline"], "pre") << "fedavg's own";
+  EXPECT_EQ(s["confusion"][0][0], 10);
+  experiment_ = *parse("eval.headline=post");
+  s = summary(h);
+  EXPECT_EQ(s["headline"], "post");
+  EXPECT_EQ(s["confusion"][1][1], 10);
+  EXPECT_EQ(s["figures_digest"], before) << "numbers do not depend on how they are looked at";
+}
+
+TEST(ConfigText, AnotherMetricIsNoOtherExperiment) {
+  const std::string text = "seed = 1\n[eval]\nmetric = \"auroc\"\nheadline = \"pre\"\n[method]\n";
+  const auto with = [&](const std::string& from, const std::string& to) {
+    auto out = text;
+    return out.replace(out.find(from), from.size(), to);
+  };
+  EXPECT_EQ(config_digest(with("auroc", "loss")), config_digest(text));
+  EXPECT_NE(config_digest(with("pre", "post")), config_digest(text));
+  EXPECT_NE(config_digest(text + "metric = \"l1\"\n"), config_digest(text + "metric = \"l2\"\n"))
+      << "an option of a method";
 }
 
 TEST_F(Summaries, AHeadlineOfNobodyIsNotANumber) {
@@ -219,11 +296,16 @@ class FinishedRuns : public Summaries {
     for (int64_t round = 1; round <= 4; ++round) play(h, round);
     evaluate(h, 4, {scored(0, 2), scored(1, 4), scored(2, 9)});
     ASSERT_THAT(make_dirs(dir_.file("models")), Succeeds());
-    for (const int64_t id : {0, 1, 3})
-      ASSERT_THAT(save_model(dir_.file("models"), id, *model_, model_->init(7), experiment_),
-                  Succeeds());
+    for (const char* name : {"a", "b", "late"}) {
+      SavedModel saved{.client = name, .method = "fedavg", .view = "pre", .round = 4};
+      saved.options = experiment_.model, saved.shape = {{5}, 3};
+      saved.class_names = {"x", "y", "z"};
+      saved.model = std::shared_ptr<const Model>(std::shared_ptr<void>(), model_.get());
+      saved.weights = model_->init(7);
+      ASSERT_THAT(save_model(dir_.file("models"), saved), Succeeds());
+    }
     auto s = summary(h);
-    s["history_digest"] = *full_digest(h, dir_.path(), 4), s["peak_rss_bytes"] = 7;
+    s["history_digest"] = *full_digest(h, dir_.path()), s["peak_rss_bytes"] = 7;
     ASSERT_THAT(h.set("summary", s.dump()), Succeeds());
     ASSERT_THAT(h.set("state", "finished"), Succeeds());
     h.settle();
@@ -305,6 +387,18 @@ TEST_F(FinishedRuns, OfAnotherConfigurationNameTheLine) {
               FailsWith(Error::kInvalid, "another configuration"));
 }
 
+TEST_F(FinishedRuns, ChangedFigures) {
+  for (const char* sql : {"UPDATE client_evals SET auroc = 0.99 WHERE client = 1 AND view = 'pre'",
+                          "UPDATE evals SET ece = 0.5 WHERE part = 'test'",
+                          "INSERT INTO confusions VALUES (4, 0, 'pre', 0, 0, 1)"}) {
+    fs::remove(dir_.file("history.sqlite"));
+    SetUp();
+    ASSERT_THAT(read(), Succeeds());
+    change(sql);
+    refused("were changed after it was finished");
+  }
+}
+
 TEST_F(FinishedRuns, ChangedHistories) {
   change("UPDATE client_evals SET correct = correct + 1 WHERE client = 1 AND view = 'pre'");
   refused("were changed after it was finished");
@@ -315,19 +409,19 @@ TEST_F(FinishedRuns, ChangedHistories) {
 }
 
 TEST_F(FinishedRuns, ChangedModels) {
-  const auto file = dir_.file("models/client-1.safetensors");
+  const auto file = dir_.file("models/client-b.safetensors");
   const auto whole = testing::get(file);
   auto flipped = whole;
   flipped.back() ^= 1;
   testing::put(file, flipped);
-  refused("client-1.safetensors: damaged");
-  testing::put(file, testing::get(dir_.file("models/client-0.safetensors")));
+  refused("client-b.safetensors: damaged");
+  testing::put(file, testing::get(dir_.file("models/client-a.safetensors")));
   refused("were changed after it was finished");
   fs::remove(file);
   refused("were changed after it was finished");
   testing::put(file, whole);
   EXPECT_THAT(read(), Succeeds());
-  testing::put(dir_.file("models/client-2.safetensors"), whole);
+  testing::put(dir_.file("models/client-c.safetensors"), whole);
   refused("were changed after it was finished");
 }
 

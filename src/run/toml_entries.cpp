@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace tessera {
 namespace {
 
@@ -13,12 +15,35 @@ Place place_of(const std::string& file, const toml::source_region& region) {
           region.begin.column};
 }
 
+TomlValue value_of(const toml::node& node);
+
+template <class Item>
+TomlValue list_of(const toml::array& array) {
+  std::vector<Item> out;
+  for (const auto& item : array) out.push_back(item.as<Item>()->get());
+  return out;
+}
+
+// Lists of one kind only; another one is named by the kinds of its items.
+TomlValue list_value(const toml::array& array) {
+  if (array.empty() || array.is_homogeneous(toml::node_type::integer))
+    return list_of<int64_t>(array);
+  if (array.is_homogeneous(toml::node_type::string)) return list_of<std::string>(array);
+  std::vector<std::string> nouns;
+  for (const auto& item : array) {
+    const auto noun = value_noun(value_of(item));
+    if (std::find(nouns.begin(), nouns.end(), noun) == nouns.end()) nouns.push_back(noun);
+  }
+  if (nouns.size() > 1) return OtherValue{"a list that mixes " + join(nouns, " and ")};
+  return OtherValue{array[0].is_floating_point() ? "a list of numbers" : "a list"};
+}
+
 TomlValue value_of(const toml::node& node) {
   if (const auto* v = node.as_boolean()) return v->get();
   if (const auto* v = node.as_integer()) return v->get();
   if (const auto* v = node.as_floating_point()) return v->get();
   if (const auto* v = node.as_string()) return v->get();
-  if (node.is_array()) return OtherValue{"a list"};
+  if (const auto* v = node.as_array()) return list_value(*v);
   return OtherValue{node.is_table() ? "a section" : "a date or time"};
 }
 
@@ -57,7 +82,9 @@ std::string one_line(std::string_view text) {
 }  // namespace
 
 std::string value_noun(const TomlValue& value) {
-  static constexpr const char* kNouns[] = {"true or false", "a whole number", "a number", "text"};
+  static constexpr const char* kNouns[] = {
+      "true or false",           "a whole number", "a number", "text", "",
+      "a list of whole numbers", "a list of texts"};
   if (const auto* other = std::get_if<OtherValue>(&value)) return other->noun;
   return kNouns[value.index()];
 }

@@ -16,13 +16,15 @@ struct Place {
   int64_t line = 0, column = 0;  // 0 on a command line; orders messages
 };
 
-/// Something no option can be: a list, a date, a section where a value belongs.
+/// Something no option can be: a mixed list, a date, a section where a value belongs.
 struct OtherValue {
-  std::string noun;  // "a list"
+  std::string noun;  // "a list of a whole number and text"
 };
-using TomlValue = std::variant<bool, int64_t, double, std::string, OtherValue>;
+/// A list without items is one of whole numbers.
+using TomlValue = std::variant<bool, int64_t, double, std::string, OtherValue, std::vector<int64_t>,
+                               std::vector<std::string>>;
 
-/// "text", "a whole number", "a list": for messages.
+/// "text", "a whole number", "a list of texts": for messages.
 std::string value_noun(const TomlValue& value);
 
 struct TomlEntry {

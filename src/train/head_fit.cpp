@@ -31,12 +31,13 @@ Trained fit_head(const Weights& start, const Site& site, const TrainOptions& opt
   const auto& model = site.model;
   const auto head = linear_head(model.layout());
   if (layers == 1 && head) return on_features(*head, start, site, options, epochs);
+  const auto loss = options.loss_on(site.data);
   const auto in_evaluation = [&](Weights& at, const Examples& batch, uint64_t, Tensor& grad) {
     double value = 0;
-    if (model.value_and_grad(at, batch.x, batch.y, options.loss_kind(), grad, value)) return value;
+    if (model.value_and_grad(at, batch.x, batch.y, loss, grad, value)) return value;
     const auto w = at.w.detach().requires_grad_(true);
     const auto logits = model.forward({w, at.b}, batch.x, Pass{}).logits;
-    const auto mean_loss = loss_value(options.loss_kind(), logits, batch.y);
+    const auto mean_loss = loss_value(loss, logits, batch.y);
     grad.copy_(torch::autograd::grad({mean_loss}, {w})[0]);
     return mean_loss.item<double>();
   };

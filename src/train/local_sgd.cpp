@@ -34,12 +34,12 @@ Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& op
   auto grad = at::empty_like(out.weights.w);
   Tensor frozen;
   if (job.only) frozen = job.only->logical_not();
+  const auto loss = options.loss_on(site.data);
   double loss_sum = 0;
   for (; out.steps < steps; ++out.steps) {
     const auto [batch, key] = stream.next();
     loss_sum += job.gradient ? job.gradient(out.weights, batch, key, grad)
-                             : batch_gradient(site.model, out.weights, batch, options.loss_kind(),
-                                              key, grad);
+                             : batch_gradient(site.model, out.weights, batch, loss, key, grad);
     if (job.hook) job.hook(out.weights.w, grad);
     if (job.only) {
       // Restored after the step: weight decay and momentum must not move what is frozen either.

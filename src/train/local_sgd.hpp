@@ -23,7 +23,7 @@ using BatchGradient =
 struct Job {
   Part part = Part::kTrain;
   int64_t epochs = 0;          // 0: what the options say
-  BatchGradient gradient;      // of the mean loss
+  BatchGradient gradient;      // of the mean of options.loss_on(site.data)
   GradientHook hook;           // none
   std::optional<Tensor> only;  // bool [d]: coordinates that may move; the rest stay as they are
   int64_t max_steps = 0;       // 0: no limit

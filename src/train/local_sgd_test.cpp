@@ -294,7 +294,7 @@ TEST_F(LocalSgd, TheFullGradientOfATableModelIsThatOfAutograd) {
   const auto net = *make_model("mlp100", {{kFeatures}, kClasses});
   const auto at = net->init(2);
   const Site here{*net, data, 1, 1};
-  for (const Loss loss : {Loss::kCrossEntropy, Loss::kMultiLabel}) {
+  for (const Loss& loss : {Loss::kCrossEntropy, Loss::kMultiLabel}) {
     const auto w = at.w.clone().requires_grad_(true);
     const auto all = data.range(Part::kTrain, 0, 10);
     const auto value = loss_value(loss, net->forward({w, at.b}, all.x, {true, 1}).logits, all.y);

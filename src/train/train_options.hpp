@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/options.hpp"
+#include "data/client_data.hpp"
 #include "model/model.hpp"
 
 namespace tessera {
@@ -26,6 +27,8 @@ struct TrainOptions {
   double weight_decay = 0.0;
   /// "auto" only before the data are known.
   std::string loss = "auto";
+  /// Of training alone: evaluations and validation losses count every sample once.
+  std::string class_weights = "none";
 
   static void options(auto& o, auto&& f) {
     f(between("epochs", 1, 100000, "passes over a client's training data per round"), o.epochs);
@@ -38,6 +41,10 @@ struct TrainOptions {
     f(one_of("loss", {"auto", "ce", "multilabel"},
              "cross-entropy, or binary logistic per class; auto: what the dataset asks for"),
       o.loss);
+    f(one_of("class_weights", {"none", "balanced"},
+             "what a sample counts for in training; balanced: the rarer its class among the "
+             "client's training samples, the more"),
+      o.class_weights);
   }
 
   /// Learning rate in round t = 1, 2, …; an evaluation after round t trains with that of t + 1.
@@ -48,6 +55,10 @@ struct TrainOptions {
   }
   /// "auto" must have been resolved before training: it would count as cross-entropy.
   Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }
+  /// The loss that training on these data makes small: loss_kind() with the weights of the classes.
+  /// Balanced, a class with n_k of n training samples, one of K that are present, counts
+  /// n / (K n_k), so that the mean over the training samples is 1; a class without any counts 1.
+  Loss loss_on(const ClientData& data) const;
 };
 
 }  // namespace tessera

@@ -44,6 +44,11 @@ TEST_F(Compare, TablesReportAndCells) {
               1e-12);
   EXPECT_THAT(done.out, HasSubstr("accuracy % (± seeds)"));
   EXPECT_THAT(done.out, HasSubstr("fedavg (post)"));
+  // For machines: numbers as in table.json, nothing rounded.
+  const auto csv = slurp(path("c/table.csv"));
+  EXPECT_THAT(csv, ::testing::StartsWith("method,"));
+  EXPECT_THAT(csv, HasSubstr(table[0]["accuracy_mean"].dump()));
+  EXPECT_THAT(csv, ::testing::Not(HasSubstr("±")));
 }
 
 TEST_F(Compare, RefusesADumpWhichIsOfOneRun) {

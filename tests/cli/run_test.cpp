@@ -19,7 +19,7 @@ TEST_F(Run, WritesEverythingAndSaysWhere) {
   ASSERT_EQ(done.code, 0) << done.err;
   const std::string out = "runs/toy/fedavg-s1";
   for (const char* name : {"config.toml", "history.sqlite", "checkpoint", "report.html",
-                           "summary.json", "models/client-0.safetensors"})
+                           "summary.json", "models/client-a.safetensors"})
     EXPECT_TRUE(exists(out + "/" + name)) << name;
   EXPECT_THAT(done.out, HasSubstr(out + "/report.html"));
   EXPECT_THAT(done.out, HasSubstr("after personalization"));

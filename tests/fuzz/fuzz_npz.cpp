@@ -12,6 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   if (const auto arrays = parse_npz({data, size}, kMost, "fuzz"); arrays.ok())
     for (const auto& [name, array] : *arrays)
-      expect(tensor_bytes(array.dtype, array.shape) == array.data.size(), "data fit the shape");
+      expect(array.is_text ? tensor_bytes(DType::kU8, array.shape) == array.texts.size()
+                           : tensor_bytes(array.dtype, array.shape) == array.data.size(),
+             "data fit the shape");
   return 0;
 }

@@ -69,7 +69,18 @@ def make_npy():
     put("npy/ok-version-3", npy("<i8", shape=(3,), version=3))
     put("npy/ok-scalar", npy("<f8", shape=(), data=bytes(8)))
     put("npy/ok-empty", npy("|u1", shape=(0, 5), data=b""))
-    put("npy/bad-bool", npy("|b1", shape=(24,)))
+    put("npy/ok-bool", npy("|b1", shape=(24,), data=bytes([0, 1] * 12)))
+    put("npy/ok-half", npy("<f2", shape=(3, 4)))
+    put("npy/ok-uint16", npy("<u2", shape=(12,)))
+    put("npy/ok-int8", npy("|i1", fortran=True, shape=(4, 6)))
+    put("npy/ok-text", npy("<U3", shape=(2,), data="no\0yes".encode("utf-32-le")))
+    put("npy/ok-bytes", npy("|S4", shape=(3, 2), fortran=True, data=b"a\0\0\0" * 6))
+    put("npy/bad-surrogate", npy("<U1", shape=(1,), data=b"\0\xd8\0\0"))
+    put("npy/bad-nul-inside", npy("|S3", shape=(1,), data=b"a\0b"))
+    put("npy/bad-latin-1", npy("|S1", shape=(1,), data=b"\xe9"))
+    put("npy/bad-no-width", npy("<U0", shape=(2**40,), data=b""))
+    put("npy/bad-wide", npy("<U99999999999999999999", shape=(1,)))
+    put("npy/bad-uint64", npy("<u8", shape=(3,)))
     put("npy/bad-big-endian", npy(">f4"))
     put("npy/bad-record", npy([("a", "<f4")], shape=(6,)))
     put("npy/bad-huge", npy(shape=(2**40, 2**40)))
@@ -97,6 +108,8 @@ def make_npz():
     put("npz/ok-deflated", archive(two, zipfile.ZIP_DEFLATED))
     put("npz/ok-plain-zip", archive(two[:1], zip64=False, comment=b"with a comment"))
     put("npz/ok-empty", archive([]))
+    put("npz/ok-text", archive([("y.npy", npy("<U3", shape=(2,),
+                                              data="no\0yes".encode("utf-32-le")))]))
     put("npz/bad-crc", stored.replace(b"\x09\x0a\x0b", b"\x09\x0a\x0c", 1))
     put("npz/bad-text", archive([("readme.txt", b"hello")]))
     put("npz/bad-bzip2", archive(two[:1], zipfile.ZIP_BZIP2))
@@ -221,6 +234,24 @@ def make_json():
     cuts("json/bad", b'{"a": [1, "b"]}', 1, 6, 12, 14)
 
 
+def make_schema():
+    def schema(shape, columns, pixels=False):
+        return json.dumps({"sample_shape": shape, "pixels": pixels, "columns": [
+            {"name": name, "categories": list(categories)} for name, categories in columns]}).encode()
+
+    put("schema/ok-table", schema([4], [("age", ""), ("sex", "fm"), ("w\u00e4rme", "")]))
+    put("schema/ok-pictures", schema([3, 28, 28], [], True))
+    put("schema/ok-series", schema([24, 3], []))
+    put("schema/ok-unknown", schema([], []))
+    put("schema/bad-count", schema([3], [("age", ""), ("sex", "fm"), ("bp", "")]))
+    put("schema/bad-shape", schema([0], []))
+    put("schema/bad-rank", schema([1, 2, 3, 4], []))
+    put("schema/bad-twice", schema([2], [("age", ""), ("age", "")]))
+    put("schema/bad-type", b'{"sample_shape": [1.5], "pixels": 0, "columns": 7}')
+    put("schema/bad-empty", b"{}")
+    put("schema/bad-list", b"[]")
+
+
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json):
+             make_archive, make_json, make_schema):
     make()

@@ -24,18 +24,23 @@ CREATE TABLE clients(id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER, train 
 CREATE TABLE labels(client INTEGER, part TEXT, label INTEGER, n INTEGER);
 CREATE TABLE rounds(round INTEGER PRIMARY KEY, cohort INTEGER, dropped INTEGER, rejected INTEGER,
   loss REAL, bytes_down INTEGER, bytes_up INTEGER, wire_down INTEGER, wire_up INTEGER,
-  sim_seconds REAL, wall_seconds REAL, train_seconds REAL);
+  sim_seconds REAL, wall_seconds REAL, train_seconds REAL,
+  counted INTEGER);
 CREATE TABLE evals(round INTEGER, who TEXT, view TEXT, part TEXT, mean REAL, std REAL, micro REAL,
   min REAL, max REAL, worst10 REAL, best10 REAL, precision_macro REAL, f1_macro REAL,
-  f1_remap REAL, loss REAL, PRIMARY KEY(round, who, view, part));
+  f1_remap REAL, loss REAL, balanced_accuracy REAL, auroc REAL, ece REAL,
+  PRIMARY KEY(round, who, view, part));
 CREATE TABLE client_evals(round INTEGER, client INTEGER, view TEXT, part TEXT, n INTEGER,
   correct INTEGER, loss REAL, precision_macro REAL, f1_macro REAL, f1_remap REAL,
-  PRIMARY KEY(round, client, view, part));
+  balanced_accuracy REAL, auroc REAL, ece REAL, PRIMARY KEY(round, client, view, part));
+CREATE TABLE confusions(round INTEGER, client INTEGER, view TEXT, truth INTEGER, predicted INTEGER,
+  n INTEGER);
+CREATE TABLE problems(round INTEGER, client INTEGER, kind TEXT, reason TEXT);
 CREATE TABLE eval_traffic(round INTEGER PRIMARY KEY, eval_down INTEGER, eval_up INTEGER,
   exchanges INTEGER, onboard_down INTEGER, onboard_up INTEGER);
 CREATE TABLE exhibits(round INTEGER, name TEXT, kind TEXT, title TEXT, rows TEXT, columns TEXT,
   shape TEXT, value BLOB, PRIMARY KEY(round, name));
-INSERT INTO meta VALUES('format','3'),('class_names','["a","b"]');
+INSERT INTO meta VALUES('format','4'),('class_names','["a","b"]');
 INSERT INTO clients VALUES(0,'a',0,10,1,2);
 INSERT INTO labels VALUES(0,'train',0,10);
 )sql";
@@ -161,7 +166,7 @@ TEST_F(ForeignHistory, LongNamesAreRefused) {
 
 TEST_F(ForeignHistory, AViewInPlaceOfATableIsRefused) {
   run_sql(std::string("DROP TABLE meta; CREATE VIEW meta(key, value) AS ") + kEndless +
-          "'format', '3' FROM endless");
+          "'format', '4' FROM endless");
   expect_refused("holds the view 'meta', but only plain tables are read");
 }
 

@@ -23,7 +23,7 @@ RunHistory long_run(int64_t rounds) {
   for (int64_t round = 1; round <= rounds; ++round) {
     run.rounds.push_back({round, 1, 0, 0, 0.5, 3, 1, 3, 1, 2, 1, 1});
     for (const char* view : {"pre", "post"})
-      run.evals.push_back({round, "clients", view, "test", 0.5, 0.25});
+      run.evals.push_back({round, "clients", view, "test", round == 1 ? 0.5 : 0.75, 0.25});
   }
   return run;
 }

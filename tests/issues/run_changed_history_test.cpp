@@ -67,15 +67,15 @@ TEST_F(ChangedHistory, AFinishedRunIsItsHistoryAndItsModels) {
   };
   again([&] { change("a", "UPDATE client_evals SET correct = 0 WHERE client = 2"); },
         "history or models were changed");
-  again([&] { fs::remove(path("a/models/client-0.safetensors")); },
+  again([&] { fs::remove(path("a/models/client-a.safetensors")); },
         "history or models were changed");
   again(
       [&] {
-        std::fstream model(path("a/models/client-1.safetensors"),
+        std::fstream model(path("a/models/client-b.safetensors"),
                            std::ios::in | std::ios::out | std::ios::binary);
         model.seekp(-2, std::ios::end).put('!');
       },
-      "client-1.safetensors: damaged");
+      "client-b.safetensors: damaged");
 }
 
 TEST_F(ChangedHistory, SummariesThatNoRunWrote) {

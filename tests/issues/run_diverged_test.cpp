@@ -17,7 +17,7 @@ TEST_F(Diverged, ARunSaysSoAndFails) {
   const auto done = run("a", {"--set", "train.lr=1e30"});
   EXPECT_EQ(done.code, 1) << done.out;
   EXPECT_EQ(error_lines(done), 1) << done.err;
-  EXPECT_THAT(done.err, HasSubstr("the evaluation of 4 clients failed, first client 0"));
+  EXPECT_THAT(done.err, HasSubstr("the evaluation of 4 clients failed, first client a"));
   auto summary = json("a/summary.json");
   EXPECT_TRUE(summary["failed"].is_string());
   EXPECT_TRUE(summary["accuracy_post"]["mean"].is_null());

@@ -14,6 +14,9 @@ class Case:
     model: str = "lenet"
     note: str = ""
     personal: bool = False  # also the models of an evaluation that trains; needs whole batches
+    data: str = "data"      # a folder that federation.py writes
+    network: object = None  # makes the reference's network (own.py); none: by the model's name
+    tolerance: float = 1e-4  # on the absolute difference of a parameter
 
     @property
     def label(self):
@@ -58,7 +61,5 @@ CASES = [
          note="whole batches"),
     Case("fedbabu", wrong=[LR], **HALF),
     Case("peravg", FO, [{"alpha": 0.04}], train=SMALL, note="fo"),
-    Case("peravg", HF, [{"alpha": 0.009}, {"curvature": "dropped"}], train=SMALL, note="hf"),
-    Case("peravg", HF, [{"curvature": "dropped"}], train=SMALL, participation=0.5, note="hf half"),
     Case("peravg", FO, [{"alpha": 0.04}], train=WHOLE, personal=True, note="fo whole batches"),
 ]

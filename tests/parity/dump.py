@@ -81,18 +81,23 @@ class Client:
 
 
 class Dump:
-    """A run of the program. Numbers are float64: the reference's own rounding does not matter."""
+    """A run of the program. Numbers are float64: the reference's own rounding does not matter.
+    `network` is the reference's, where the name does not say it."""
 
-    def __init__(self, folder, models):
+    def __init__(self, folder, models, network=None):
         facts = json.loads((folder / "run.json").read_text())
         self.models, self.seed = models, facts["seed"]
         self.rounds, self.train, self.classes = facts["rounds"], facts["train"], facts["classes"]
         self.method, self.options = facts["method"]["name"], facts["method"]["options"]
         self.clients = [Client(folder / client["data"]) for client in facts["clients"]]
         self.ids = range(len(self.clients))
-        self.network = Network(facts["model"]["name"], facts["sample_shape"], self.classes)
+        self.network = network or Network(facts["model"]["name"], facts["sample_shape"],
+                                          self.classes)
         check_layout(self.network, facts["model"]["layers"])
-        self.initial = read_safetensors(folder / "initial.safetensors")["w"].double()
+        initial = read_safetensors(folder / "initial.safetensors")
+        self.initial, self.initial_b = initial["w"].double(), initial["b"].double()
+        if not torch.equal(self.initial, getattr(self.network, "initial", self.initial)):
+            raise Mismatch("the run does not start from the network's own weights")
         self.start = read_safetensors(folder / "start.safetensors")
         self.end = read_safetensors(folder / "end.safetensors")
         self.taken = self.read_batches(folder / "batches.npz")

@@ -19,8 +19,18 @@ def write(folder):
         np.savez(folder / f"client-{client}.npz", **arrays)
 
 
+def write_series(folder, images):
+    """The same numbers as sequences: a row of an image is a step."""
+    folder.mkdir()
+    for client in range(len(SIZES)):
+        arrays = dict(np.load(images / f"client-{client}.npz"))
+        for name in "x_train", "x_test":
+            arrays[name] = arrays[name][:, 0]
+        np.savez(folder / f"client-{client}.npz", **arrays)
+
+
 def experiment(data, method, options, train, participation, model):
-    """The experiment as TOML; `options` are the method's own."""
+    """The experiment as TOML; `options` are the method's own, `model` is a name or all of [model]."""
     def lines(values):
         return "".join(f"{key} = {toml(value)}\n" for key, value in values.items())
 
@@ -31,7 +41,7 @@ def experiment(data, method, options, train, participation, model):
 
     return (f'name = "parity"\nseed = 5\nrounds = {ROUNDS}\n'
             f'[data]\nset = "npz"\npartition = "natural"\ndata_dir = "{data}"\n'
-            f'[model]\nname = "{model}"\n'
+            "[model]\n" + lines(model if isinstance(model, dict) else {"name": model}) +
             "[train]\n" + lines(train) +
-            f"[federation]\nparticipation = {participation}\n"
+            f'[federation]\nparticipation = {participation}\n[output]\nmodel = "headline"\n'
             f'[method]\nname = "{method}"\n' + lines(options))

@@ -26,15 +26,15 @@ import federation
 from cases import CASES
 from dump import Dump, Mismatch
 from methods import METHODS, PERSONAL
-
-TOLERANCE = 1e-4  # on the absolute difference of a parameter
+from own import OWN_CASES
 
 
 def run_program(program, case, folder):
     """The dump of a run of the case."""
     folder.mkdir()
     file, dump = folder / "experiment.toml", folder / "dump"
-    file.write_text(federation.experiment(folder.parent / "data", case.method, case.options,
+    network = case.network(folder) if case.network else None
+    file.write_text(federation.experiment(folder.parent / case.data, case.method, case.options,
                                           case.train, case.participation, case.model))
     done = subprocess.run([program, "run", file, "--out", folder / "out", "--quiet",
                            "--threads", "2", "--set", f"debug.dump={dump}"],
@@ -42,7 +42,7 @@ def run_program(program, case, folder):
                           capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise Mismatch(f"exit code {done.returncode}: {done.stderr.strip()}")
-    return Dump(dump, folder / "out" / "models")
+    return Dump(dump, folder / "out" / "models", network)
 
 
 def differences(case, run, changes):
@@ -50,7 +50,7 @@ def differences(case, run, changes):
     options, right = run.options | changes, run.train
     run.train = right | {k[6:]: v for k, v in changes.items() if k.startswith("train.")}
     try:
-        expected = METHODS[run.method](run, options)
+        expected = getattr(run.network, "reference", METHODS[run.method])(run, options)
         personal = {i: PERSONAL[run.method](run, options, i, expected)
                     for i in run.ids if case.personal}
     finally:
@@ -89,11 +89,11 @@ def check(program, case, folder, table):
     try:
         run = run_program(program, case, folder)
         for what, difference in differences(case, run, {}).items():
-            table.row(case.label, what, difference, difference <= TOLERANCE)
+            table.row(case.label, what, difference, difference <= case.tolerance)
         for changes in case.wrong:
             what = "wrong: " + ", ".join(f"{key} = {value}" for key, value in changes.items())
             difference = max(differences(case, run, changes).values())
-            table.row(case.label, what, difference, difference > TOLERANCE)
+            table.row(case.label, what, difference, difference > case.tolerance)
     except Mismatch as problem:
         table.row(case.label, str(problem), "", False)
 
@@ -104,9 +104,11 @@ def main(program):
     with tempfile.TemporaryDirectory(prefix="tessera-parity-") as name:
         root = pathlib.Path(name)
         federation.write(root / "data")
-        for number, case in enumerate(CASES):
+        federation.write_series(root / "series", root / "data")
+        for number, case in enumerate(CASES + OWN_CASES):
             check(program, case, root / str(number), table)
-    print(f"differences are absolute; at most {TOLERANCE:g} is agreement, and `wrong` must exceed it")
+    print("differences are absolute; at most 1e-4, of own networks 1e-5, is agreement, and `wrong` "
+          "must exceed it")
     print(f"{table.passed} passed, {table.failed} failed")
     return 1 if table.failed else 0
 

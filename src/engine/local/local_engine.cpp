@@ -81,7 +81,7 @@ Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
   if (works && options_.stop && options_.stop->load())
     return refused(task, fail(Error::kInterrupted, "stopped"));
   if (works && deadline && std::chrono::steady_clock::now() >= *deadline)
-    return refused(task, fail(Error::kBusy, "client {} did not answer in time", task.client));
+    return refused(task, fail(Error::kBusy, "no answer in time"));
   Reply reply;
   if (options_.through_wire) {
     auto received = decode_task(std::make_shared<const Bytes>(encode_task(task)));

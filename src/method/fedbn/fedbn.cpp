@@ -91,10 +91,16 @@ struct FedBN {
 }  // namespace
 
 MethodInfo fedbn() {
-  return describe<FedBN>({.name = "fedbn",
-                          .line = "fedavg with private batch norms",
-                          .paper = "Li et al., ICLR 2021",
-                          .headline = View::kPost});
+  return describe<FedBN>(
+      {.name = "fedbn",
+       .line = "fedavg with private batch norms",
+       .paper = "Li et al., ICLR 2021",
+       .equation = "Algorithm 1",
+       .section = "2.5",
+       .down = "d - d_BN",
+       .up = "d - d_BN",
+       .exposure = "the server gets its trained model without batch norms and their statistics",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -255,6 +255,12 @@ MethodInfo fedham() {
   return describe<FedHam>({.name = "fedham",
                            .line = "each client learns to mix others', own and global models",
                            .paper = "Gao et al., ACM TIST 2023",
+                           .equation = "Algorithms 1 and 2, eqs. 4 to 15",
+                           .section = "5.3",
+                           .down = "d",
+                           .up = "d",
+                           .exposure = "the server keeps its latest model and loss; clients of its "
+                                       "cluster get the model itself",
                            .headline = View::kPost});
 }
 
@@ -262,14 +268,26 @@ MethodInfo aml1() {
   return describe<Aml1>({.name = "aml1",
                          .line = "fedham without its second layer: the others' models only",
                          .paper = "Gao et al., ACM TIST 2023 (ablation)",
+                         .equation = "ablation: layer 1 alone",
+                         .section = "5.3.8",
+                         .down = "d",
+                         .up = "d",
+                         .exposure = "the server keeps its latest model and loss; clients of its "
+                                     "cluster get the model itself",
                          .headline = View::kPost});
 }
 
 MethodInfo aml2() {
-  return describe<Aml2>({.name = "aml2",
-                         .line = "fedham without its first layer: own and global model only",
-                         .paper = "Gao et al., ACM TIST 2023 (ablation)",
-                         .headline = View::kPost});
+  return describe<Aml2>(
+      {.name = "aml2",
+       .line = "fedham without its first layer: own and global model only",
+       .paper = "Gao et al., ACM TIST 2023 (ablation)",
+       .equation = "ablation: layer 2 alone",
+       .section = "5.3.8",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server keeps its latest model and loss; other clients get the mean",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -20,11 +20,12 @@ BatchGradient direct(const Site& site, const TrainOptions& train, const HamMixer
                      double lambda) {
   const auto share = mixer.own_share(scores);
   const auto rest = mixed.w - share * own.w;  // b_att x_a + b_glob g
-  return [=, &site, &train](Weights& at, const Examples& batch, uint64_t key, Tensor& g) {
+  return [=, &site, kind = train.loss_on(site.data)](Weights& at, const Examples& batch,
+                                                     uint64_t key, Tensor& g) {
     Weights mixture{rest + share * at.w, at.b};  // its running statistics are thrown away
     auto pull = at::empty_like(g);
-    batch_gradient(site.model, mixture, batch, train.loss_kind(), key, pull);
-    const double loss = batch_gradient(site.model, at, batch, train.loss_kind(), key, g);
+    batch_gradient(site.model, mixture, batch, kind, key, pull);
+    const double loss = batch_gradient(site.model, at, batch, kind, key, g);
     g.add_(pull.mul_(share), lambda);
     return loss;
   };
@@ -48,6 +49,7 @@ Tensor learn_theta(const HamMixer& mixer, const Tensor& theta, const Site& theta
   Optimizer optimizer(TrainOptions{.optimizer = ham.strict ? "sgd" : "adam"}, ham.theta_lr);
   const int64_t n = theta_site.data.size(part);
   const uint64_t key = derive(theta_site.key, kThetaKey);
+  const auto loss = train.loss_on(theta_site.data);
   Tensor v;
   for (int64_t epoch = 0; epoch < ham.theta_epochs; ++epoch) {
     const auto order = Rng(derive(key, epoch)).permutation(n);
@@ -58,8 +60,7 @@ Tensor learn_theta(const HamMixer& mixer, const Tensor& theta, const Site& theta
       const auto scores = mixer.scores(leaf);
       auto mixed = mixer.mix(scores);  // a scratch copy: its running statistics are thrown away
       if (!v.defined()) v = at::empty_like(mixed.w);
-      batch_gradient(theta_site.model, mixed, batch, train.loss_kind(), derive(key, epoch, begin),
-                     v);
+      batch_gradient(theta_site.model, mixed, batch, loss, derive(key, epoch, begin), v);
       auto gradient = mixer.gradient(scores, leaf, v);
       const double length = norm64(gradient);
       if (length > 1) gradient.div_(length);

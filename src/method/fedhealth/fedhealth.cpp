@@ -111,9 +111,10 @@ struct FedHealth {
     auto stage2 = transfer.stage2(train);
     stage2.batch = std::max(stage2.batch, kLeastBatch);
     const auto& source = down.covariance.value();
+    const auto loss = train.loss_on(local.data);
     const auto aligned = [&](const Model& model, Weights& at, const Examples& batch, uint64_t key,
                              Tensor& grad) {
-      return aligned_gradient(model, at, batch, train.loss_kind(), key, source, eta_c, grad);
+      return aligned_gradient(model, at, batch, loss, key, source, eta_c, grad);
     };
     const auto fitted =
         train_upper(down.g, local, stage2, eta_c > 0 ? ModelGradient(aligned) : nullptr);
@@ -127,6 +128,12 @@ MethodInfo fedhealth() {
   return describe<FedHealth>({.name = "fedhealth",
                               .line = "public data first, then fedavg, then aligned transfer",
                               .paper = "Chen et al., IEEE Intelligent Systems 2020",
+                              .equation = "Sun and Saenko, 2016, eqs. 1 to 3",
+                              .section = "3.3",
+                              .down = "d",
+                              .up = "d",
+                              .exposure = "the server gets its trained model; other clients get "
+                                          "the mean; the server holds public data",
                               .headline = View::kPost});
 }
 

@@ -48,6 +48,10 @@ struct FedRod {
       return fail(Error::kInvalid,
                   "fedrod doubles the linear layer that ends a model, but this one has none; set "
                   "model.name to another (see `tessera models`)");
+    if (train.class_weights != "none")
+      return fail(Error::kInvalid,
+                  "fedrod balances classes itself (method.gamma), so train.class_weights would be "
+                  "ignored; set train.class_weights = \"none\"");
     if (train.loss_kind() == Loss::kCrossEntropy) return ok();
     return fail(Error::kInvalid,
                 "fedrod balances a softmax, which train.loss = \"multilabel\" has not; set "
@@ -101,10 +105,16 @@ struct FedRod {
 }  // namespace
 
 MethodInfo fedrod() {
-  return describe<FedRod>({.name = "fedrod",
-                           .line = "one body, a generic balanced head and a private one",
-                           .paper = "Chen and Chao, ICLR 2022",
-                           .headline = View::kPost});
+  return describe<FedRod>(
+      {.name = "fedrod",
+       .line = "one body, a generic balanced head and a private one",
+       .paper = "Chen and Chao, ICLR 2022",
+       .equation = "section 4",
+       .section = "2.6",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its body and generic head; the private head stays with it",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

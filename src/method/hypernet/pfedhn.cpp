@@ -96,10 +96,17 @@ struct PFedHN {
 }  // namespace
 
 MethodInfo pfedhn() {
-  return describe<PFedHN>({.name = "pfedhn",
-                           .line = "a hypernetwork generates every client's whole model",
-                           .paper = "Shamsian et al., ICML 2021",
-                           .headline = View::kPre});
+  return describe<PFedHN>(
+      {.name = "pfedhn",
+       .line = "a hypernetwork generates every client's whole model",
+       .paper = "Shamsian et al., ICML 2021",
+       .equation = "Algorithm 1",
+       .section = "7.1",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets how it changed the model made for it; others get models made for them",
+       .headline = View::kPre});
 }
 
 }  // namespace tessera

@@ -106,10 +106,17 @@ struct PFedHTNoHN {
 }  // namespace
 
 MethodInfo pfedht_nohn() {
-  return describe<PFedHTNoHN>({.name = "pfedht-nohn",
-                               .line = "own attention projections, the rest shared (ours*)",
-                               .paper = "ablation in the pFedHT paper",
-                               .headline = View::kPost});
+  return describe<PFedHTNoHN>(
+      {.name = "pfedht-nohn",
+       .line = "own attention projections, the rest shared (ours*)",
+       .paper = "ablation in the pFedHT paper",
+       .equation = "ablation ours*",
+       .section = "7.4",
+       .down = "d - d_A",
+       .up = "d - d_A",
+       .exposure =
+           "the server gets all but its attention projections (new_attention = mean: these, too)",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

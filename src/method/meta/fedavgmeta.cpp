@@ -23,10 +23,17 @@ struct FedAvgMeta : FedAvg {
 }  // namespace
 
 MethodInfo fedavgmeta() {
-  return describe<FedAvgMeta>({.name = "fedavgmeta",
-                               .line = "FedAvg, fine-tuned on support data where it is used",
-                               .paper = "Chen et al., 2018",
-                               .headline = View::kPost});
+  return describe<FedAvgMeta>(
+      {.name = "fedavgmeta",
+       .line = "FedAvg, fine-tuned on support data where it is used",
+       .paper = "Chen et al., 2018",
+       .equation = "section 4",
+       .section = "6.1",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

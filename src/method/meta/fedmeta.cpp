@@ -61,22 +61,40 @@ struct FoMaml : FedMeta {
 }  // namespace
 
 MethodInfo fedmeta_maml() {
-  return describe<FedMeta>({.name = "fedmeta-maml",
-                            .line = "learns a start from which clients adapt (MAML)",
-                            .paper = "Chen et al., 2018; Finn et al., ICML 2017",
-                            .headline = View::kPost});
+  return describe<FedMeta>(
+      {.name = "fedmeta-maml",
+       .line = "learns a start from which clients adapt (MAML)",
+       .paper = "Chen et al., 2018; Finn et al., ICML 2017",
+       .equation = "Algorithm 1",
+       .section = "6.2",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPost});
 }
 MethodInfo fedmeta_metasgd() {
-  return describe<FedMetaSgd>({.name = "fedmeta-metasgd",
-                               .line = "learns a start and a rate for every parameter (Meta-SGD)",
-                               .paper = "Chen et al., 2018; Li et al., 2017",
-                               .headline = View::kPost});
+  return describe<FedMetaSgd>(
+      {.name = "fedmeta-metasgd",
+       .line = "learns a start and a rate for every parameter (Meta-SGD)",
+       .paper = "Chen et al., 2018; Li et al., 2017",
+       .equation = "Algorithm 1",
+       .section = "6.3",
+       .down = "2 d",
+       .up = "2 d",
+       .exposure = "the server gets its trained model and rates; other clients get the means",
+       .headline = View::kPost});
 }
 MethodInfo fomaml() {
-  return describe<FoMaml>({.name = "fomaml",
-                           .line = "MAML without second derivatives",
-                           .paper = "Finn, Abbeel and Levine, ICML 2017",
-                           .headline = View::kPost});
+  return describe<FoMaml>(
+      {.name = "fomaml",
+       .line = "MAML without second derivatives",
+       .paper = "Finn, Abbeel and Levine, ICML 2017",
+       .equation = "section 5.2",
+       .section = "6.2",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

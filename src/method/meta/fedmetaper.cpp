@@ -102,9 +102,10 @@ const Weights& FedMetaPer::chosen(const std::vector<Weights>& candidates,
   double least = std::numeric_limits<double>::infinity();
   for (size_t i = 0; i < candidates.size() && candidates.size() > 1; ++i) {
     const auto tried = adapted(candidates[i], local, train, meta);
-    const double loss = select == "during" ? tried.loss
-                                           : part_loss(local.model, tried.weights, local.data,
-                                                       local.data.adaptation(), train.loss_kind());
+    const double loss = select == "during"
+                            ? tried.loss
+                            : part_loss(local.model, tried.weights, local.data,
+                                        local.data.adaptation(), train.loss_on(local.data));
     if (loss < least) best = i, least = loss;
   }
   return candidates[best];
@@ -164,15 +165,28 @@ struct FedMetaPerSgd : FedMetaPer {
 }  // namespace
 
 MethodInfo fedmetaper_maml() {
-  return describe<FedMetaPer>({.name = "fedmetaper-maml",
-                               .line = "meta-learned shared base, private head (MAML)",
-                               .paper = "Nguyen, Cao and Le",
-                               .headline = View::kPost});
+  return describe<FedMetaPer>(
+      {.name = "fedmetaper-maml",
+       .line = "meta-learned shared base, private head (MAML)",
+       .paper = "Nguyen, Cao and Le",
+       .equation = "Algorithms 1 to 3, eq. 3",
+       .section = "6.4",
+       .down = "d_B",
+       .up = "d_B",
+       .exposure =
+           "the server gets its trained base; the head stays with it (head_bank: it is sent, too)",
+       .headline = View::kPost});
 }
 MethodInfo fedmetaper_metasgd() {
   return describe<FedMetaPerSgd>({.name = "fedmetaper-metasgd",
                                   .line = "the same with learned rates (Meta-SGD)",
                                   .paper = "Nguyen, Cao and Le",
+                                  .equation = "Algorithms 1 to 3, eq. 7",
+                                  .section = "6.4",
+                                  .down = "2 d_B",
+                                  .up = "2 d_B",
+                                  .exposure = "the server gets its trained base and rates; the "
+                                              "head stays with it (head_bank: it is sent, too)",
                                   .headline = View::kPost});
 }
 

@@ -31,6 +31,12 @@ MethodInfo fedpermeta() {
   return describe<FedPerMeta>({.name = "fedpermeta",
                                .line = "FedPer, fine-tuned on support data where it is used",
                                .paper = "Nguyen, Cao and Le",
+                               .equation = "section 4",
+                               .section = "6.1",
+                               .down = "d_B",
+                               .up = "d",
+                               .exposure = "the server gets its trained model, the head, too; "
+                                           "other clients get mean base and mean head",
                                .headline = View::kPost});
 }
 

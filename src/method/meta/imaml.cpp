@@ -38,10 +38,16 @@ struct IMaml : FedAvg {
 }  // namespace
 
 MethodInfo imaml() {
-  return describe<IMaml>({.name = "imaml",
-                          .line = "MAML by implicit gradients of a proximal inner problem",
-                          .paper = "Rajeswaran et al., NeurIPS 2019",
-                          .headline = View::kPost});
+  return describe<IMaml>(
+      {.name = "imaml",
+       .line = "MAML by implicit gradients of a proximal inner problem",
+       .paper = "Rajeswaran et al., NeurIPS 2019",
+       .equation = "Algorithms 1 and 2",
+       .section = "6.5",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model; other clients get the mean",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

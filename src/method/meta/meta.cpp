@@ -62,7 +62,7 @@ Batches evaluation_support(const Site& site, const TrainOptions& train,
 }
 
 ModelObjective::ModelObjective(const Site& site, const TrainOptions& train)
-    : ModelObjective(site.model, train.loss_kind(), derive(site.key, kInnerSteps)) {}
+    : ModelObjective(site.model, train.loss_on(site.data), derive(site.key, kInnerSteps)) {}
 
 double ModelObjective::gradient(Weights& at, const Examples& batch, int64_t step,
                                 Tensor& grad) const {

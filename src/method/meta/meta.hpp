@@ -7,6 +7,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/options.hpp"
@@ -14,8 +15,8 @@
 
 namespace tessera {
 
-/// Of [train] these methods use epochs (passes over the support set), batch, lr_decay (on beta) and
-/// loss.
+/// Of [train] these methods use epochs (passes over the support set), batch, lr_decay (on beta),
+/// loss and class_weights.
 struct MetaOptions {
   double alpha = 0.001, beta = 0.001;
   std::string inner = "per_batch", outer = "adam", order = "second";
@@ -84,7 +85,7 @@ class Objective {
 class ModelObjective final : public Objective {
  public:
   ModelObjective(const Model& model, Loss loss, uint64_t key)
-      : model_(model), loss_(loss), key_(key) {}
+      : model_(model), loss_(std::move(loss)), key_(key) {}
   /// As a client's key in a round gives it.
   ModelObjective(const Site& site, const TrainOptions& train);
   double gradient(Weights& at, const Examples& batch, int64_t step, Tensor& grad) const override;

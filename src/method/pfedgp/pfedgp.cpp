@@ -40,7 +40,15 @@ struct PFedGP {
     f(between("cap", 2, 1e5, "samples in a kernel matrix at most"), m.cap);
   }
 
-  Status check(const Setup&) const {
+  Status check(const Setup& setup) const {
+    if (!setup.model.has_features())
+      return fail(Error::kInvalid,
+                  "pfedgp reads what the last linear layer sees, but this network does not end in "
+                  "one; let its forward return the output of an nn.Linear");
+    if (train.class_weights != "none")
+      return fail(Error::kInvalid,
+                  "pfedgp trains by what its Gaussian processes predict, in which samples have no "
+                  "weights; set train.class_weights = \"none\"");
     if (train.loss_kind() == Loss::kCrossEntropy) return ok();
     return fail(Error::kInvalid,
                 "pfedgp predicts one class per sample and trains by cross-entropy; set train.loss "
@@ -123,10 +131,17 @@ struct PFedGP {
 }  // namespace
 
 MethodInfo pfedgp() {
-  return describe<PFedGP>({.name = "pfedgp",
-                           .line = "shared features, a Gaussian process on every client",
-                           .paper = "Achituve et al., NeurIPS 2021",
-                           .headline = View::kPre});
+  return describe<PFedGP>(
+      {.name = "pfedgp",
+       .line = "shared features, a Gaussian process on every client",
+       .paper = "Achituve et al., NeurIPS 2021",
+       .equation = "section 4",
+       .section = "7.3",
+       .down = "d_B",
+       .up = "d_B",
+       .exposure =
+           "the server gets its trained features; the classifier is made of its own data and stays",
+       .headline = View::kPre});
 }
 
 }  // namespace tessera

@@ -119,17 +119,31 @@ struct HeurPFedLA : PFedLA {
 }  // namespace
 
 MethodInfo pfedla() {
-  return describe<PFedLA>({.name = "pfedla",
-                           .line = "every layer a mixture of all clients', by learned shares",
-                           .paper = "Ma et al., CVPR 2022",
-                           .headline = View::kPost});
+  return describe<PFedLA>(
+      {.name = "pfedla",
+       .line = "every layer a mixture of all clients', by learned shares",
+       .paper = "Ma et al., CVPR 2022",
+       .equation = "Algorithm 1",
+       .section = "7.2",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server keeps its latest model; other clients get mixtures with it, layer by layer",
+       .headline = View::kPost});
 }
 
 MethodInfo heurpfedla() {
-  return describe<HeurPFedLA>({.name = "heurpfedla",
-                               .line = "pfedla that leaves each client its most personal layers",
-                               .paper = "Ma et al., CVPR 2022",
-                               .headline = View::kPost});
+  return describe<HeurPFedLA>(
+      {.name = "heurpfedla",
+       .line = "pfedla that leaves each client its most personal layers",
+       .paper = "Ma et al., CVPR 2022",
+       .equation = "Algorithm 1, HeurpFedLA",
+       .section = "7.2",
+       .down = "d - kept",
+       .up = "d",
+       .exposure =
+           "the server keeps its latest model; other clients get mixtures with it, layer by layer",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -169,8 +169,14 @@ struct FedAcs {
 MethodInfo fedacs() {
   return describe<FedAcs>(
       {.name = "fedacs",
-       .line = "each client starts from a mixture of sufficiently similar models",
+       .line = "each client starts from a mixture of similar models",
        .paper = "Chen, Li and Shen, ICASSP 2024",
+       .equation = "Algorithm 1, eqs. 4 and 5",
+       .section = "5.2",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           "the server keeps its latest model; other clients get mixtures with it (see min_group)",
        .headline = View::kPost});
 }
 

@@ -138,10 +138,16 @@ struct FedAmp {
 }  // namespace
 
 MethodInfo fedamp() {
-  return describe<FedAmp>({.name = "fedamp",
-                           .line = "own models pulled to a mixture of similar clients' models",
-                           .paper = "Huang et al., AAAI 2021",
-                           .headline = View::kPost});
+  return describe<FedAmp>(
+      {.name = "fedamp",
+       .line = "own models pulled to a mixture of similar clients' models",
+       .paper = "Huang et al., AAAI 2021",
+       .equation = "Algorithm 1",
+       .section = "5.1",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server keeps its latest model; other clients get mixtures with it",
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -187,9 +187,10 @@ bool FastNet::hessian_times(const float* w, const Tensor& x, const Tensor& y, Lo
   forward(w, p.x, p.n, p.at);
   along_forward(p);
   const size_t top = linears_.size() - 1;
-  // The labels are checked by the second; the first needs the logits.
-  fast::loss_grad_along(loss, p.n, classes(), p.at.linear_out[top], p.along.linear_out[top]);
-  fast::loss_and_grad(loss, p.n, classes(), labels.data_ptr<int64_t>(), p.at.linear_out[top]);
+  const auto* truth = labels.data_ptr<int64_t>();
+  // In this order: the second replaces the logits, which the first needs.
+  fast::loss_grad_along(loss, p.n, classes(), truth, p.at.linear_out[top], p.along.linear_out[top]);
+  fast::loss_and_grad(loss, p.n, classes(), truth, p.at.linear_out[top]);
   along_linears(p, product);
   if (convs_.empty()) return true;
   for (const auto* side : {&p.at, &p.along}) unflatten(p.n, *side);

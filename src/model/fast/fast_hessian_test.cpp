@@ -36,7 +36,7 @@ void expect_equal(const FastNet& net, const Sequential& model, int64_t n, Loss l
     EXPECT_GT(size, 0);
     EXPECT_LT((got[i] - truth[i]).norm().item<double>(), 1e-4 * size)
         << model.layout().slices()[i].name << ", batch " << n << ", loss "
-        << static_cast<int>(loss);
+        << static_cast<int>(loss.kind);
   }
 }
 

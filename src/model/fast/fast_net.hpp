@@ -15,8 +15,8 @@ namespace tessera {
 /// same call gives the same bits on every thread. Dropout is not applied: see supports().
 class FastNet {
  public:
-  /// Whether the gradient can be had here: no batch norm, pools of at most 3, no dropout unless
-  /// `evaluation` (dropout does nothing there).
+  /// Whether the gradient can be had here: ReLU, no batch norm, pools of at most 3, no dropout
+  /// unless `evaluation` (dropout does nothing there).
   static bool supports(const SequentialSpec& spec, bool evaluation);
 
   explicit FastNet(const SequentialSpec& spec);

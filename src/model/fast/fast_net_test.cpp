@@ -61,7 +61,7 @@ void expect_equal(const FastNet& net, const Model& model, int64_t n, Loss loss, 
   const auto got = model.layout().views(grad), truth = model.layout().views(want.grad);
   for (size_t i = 0; i < got.size(); ++i) {
     EXPECT_LT(distance(got[i], truth[i]), 1e-5) << model.layout().slices()[i].name << ", batch "
-                                                << n << ", loss " << static_cast<int>(loss);
+                                                << n << ", loss " << static_cast<int>(loss.kind);
   }
   Tensor logits = at::full({n, net.classes()}, std::nan(""), at::kFloat);
   net.predict(w.data_ptr<float>(), x, logits.data_ptr<float>());

@@ -1,0 +1,37 @@
+// The metrics that can lead tables and decide which round or setting is best.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+struct MetricInfo {
+  std::string name;   // as in eval.metric and in the columns of the history
+  std::string title;  // for people: "AUROC"
+  bool smaller_is_better = false;
+  bool fraction = true;  // of 0 … 1, shown in %; else a plain number
+
+  /// Whether `a` beats `b`. NaN beats nothing and is beaten by any number.
+  bool better(double a, double b) const;
+  /// The worst and the best last, as better() sees it: for sorting.
+  double rank(double value) const { return smaller_is_better ? -value : value; }
+  /// "81.2", in % for a fraction; "–" for NaN.
+  std::string text(double value) const;
+};
+
+/// accuracy, balanced_accuracy, auroc, f1_macro, precision_macro, loss, ece.
+const std::vector<MetricInfo>& metrics();
+std::vector<std::string> metric_names();
+/// By name; accuracy for one that is none.
+const MetricInfo& metric_of(const std::string& name);
+
+/// One metric over clients: unweighted, population standard deviation. All NaN over nobody.
+struct MetricSpread {
+  double mean, std, min, max;
+  double worst10, best10;  // mean of the worst and best tenth of clients (at least one)
+};
+/// Values that are NaN do not count.
+MetricSpread spread_of(const MetricInfo& metric, std::vector<double> values);
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+#include "cli/estimate.hpp"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/clock.hpp"
+#include "run/simulation.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kRows = 256;  // of each part: enough for a few batches
+
+/// With at most kRows rows in every part of every client.
+Federation shortened(Federation federation) {
+  for (auto* group : {&federation.clients, &federation.newcomers})
+    for (auto& client : *group)
+      for (auto* part : {&client.train, &client.val, &client.test, &client.support})
+        part->resize(std::min(part->size(), kRows));
+  federation.commons.train.resize(std::min(federation.commons.train.size(), kRows));
+  return federation;
+}
+
+double rows_of(const std::vector<ClientData>& clients) {
+  double out = 0;
+  for (const auto& client : clients)
+    out += static_cast<double>(client.size(Part::kTrain) + client.size(Part::kVal) +
+                               client.size(Part::kTest));
+  return out;
+}
+
+double peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+Result<Estimate> estimate_run(const Experiment& experiment, const Federation& federation,
+                              int threads) {
+  const auto small = shortened(federation);
+  TESSERA_ASSIGN(auto session, make_session(experiment, small));
+  Simulation simulation(std::move(session), small, experiment.federation);
+  TESSERA_RETURN_IF_ERROR(simulation.driver().begin());
+  TESSERA_ASSIGN(const auto download, simulation.driver().first_download(0));
+  Task task{.client = 0, .kind = TaskKind::kTrain, .round = 1, .attempt = 1, .down = download};
+  // The first call allocates; the second one shows what every further one costs.
+  TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
+  const double before_training = wall_seconds();
+  const auto trained = simulation.host().handle(task);
+  TESSERA_RETURN_IF_ERROR(trained.status);
+  const double training = wall_seconds() - before_training;
+  task.kind = TaskKind::kEvaluate;
+  const double before_evaluating = wall_seconds();
+  TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
+  const double evaluating = wall_seconds() - before_evaluating;
+
+  const bool pooled = experiment.method.pooled;
+  const auto clients = static_cast<double>(federation.clients.size());
+  const double tried =
+      pooled ? rows_of(small.clients) : std::max(1.0, rows_of({small.clients.front()}));
+  const double asked =
+      pooled ? 1 : std::ceil(experiment.federation.participation * clients - 1e-9) / clients;
+  const double in_all = rows_of(federation.clients) / tried;  // trials in a round of everybody
+  const double rounds = static_cast<double>(experiment.run.rounds);
+  const double evaluations =
+      std::ceil(rounds / static_cast<double>(experiment.federation.eval_every));
+  const int used = pooled ? 1 : threads;
+  Estimate out;
+  out.seconds = (training * in_all * asked * rounds + evaluating * in_all * evaluations) / used;
+  const double uploads = simulation.session().method().additive() ? 2 * used : asked * clients;
+  const auto state = simulation.store().get(0);
+  out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(trained.up)) +
+               clients * static_cast<double>(state ? payload_bytes(*state) : 0);
+  if (!pooled) out.bytes_down = payload_bytes(download), out.bytes_up = payload_bytes(trained.up);
+  return out;
+}
+
+}  // namespace tessera

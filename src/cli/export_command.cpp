@@ -1,0 +1,68 @@
+#include <filesystem>
+
+#include "cli/commands.hpp"
+#include "cli/find_model.hpp"
+#include "cli/output.hpp"
+#include "export/export.hpp"
+#include "io/file.hpp"
+
+namespace tessera {
+namespace {
+
+const char* ending_of(const std::string& format) {
+  if (format == "torchscript") return ".pt";
+  if (format == "onnx") return ".onnx";
+  return format == "npz" ? ".npz" : ".safetensors";
+}
+
+ExportedModel exported(const SavedModel& saved) {
+  return {.model = *saved.model,
+          .weights = saved.weights,
+          .sample_shape = saved.shape.sample,
+          .class_names = saved.class_names,
+          .mean = saved.scaling.mean,
+          .scale = saved.scaling.scale,
+          .metadata = {{"client_name", saved.client},
+                       {"method", saved.method},
+                       {"view", saved.view},
+                       {"round", std::to_string(saved.round)},
+                       {"model", saved.options.name},
+                       {"input", schema_json(saved.inputs)},
+                       {"config_digest", saved.config_digest}}};
+}
+
+Result<Bytes> bytes_of(const ExportedModel& model, const std::string& format) {
+  if (format == "torchscript") return to_torchscript(model);
+  if (format == "onnx") return to_onnx(model);
+  return format == "npz" ? to_npz(model) : to_safetensors(model);
+}
+
+Result<std::string> export_one(const SavedModel& saved, const ExportArgs& args) {
+  const auto name = saved.view == kGlobal ? std::string(kGlobalFile) : model_file(saved.client);
+  const auto stem = std::filesystem::path(name).stem().string();
+  const auto path = (args.out.empty() ? "." : args.out) + "/" + stem + ending_of(args.to);
+  auto bytes = bytes_of(exported(saved), args.to);
+  if (!bytes.ok()) return at_place(bytes.status(), "client " + saved.client);
+  TESSERA_RETURN_IF_ERROR(write_file_atomic(path, *bytes));
+  return path;
+}
+
+}  // namespace
+
+Status export_command(const ExportArgs& args) {
+  if (!args.out.empty()) TESSERA_RETURN_IF_ERROR(make_dirs(args.out));
+  std::vector<std::string> clients{args.client};
+  if (args.client == "all") {
+    TESSERA_ASSIGN(clients, saved_models(args.run));
+    if (clients.empty()) return load_model_of(args.run, args.client).status();
+  }
+  std::string paths;
+  for (const auto& client : clients) {
+    TESSERA_ASSIGN(const auto saved, find_model(args.run, client));
+    TESSERA_ASSIGN(const auto path, export_one(saved, args));
+    paths += path + "\n";
+  }
+  return print(paths);
+}
+
+}  // namespace tessera

@@ -1,0 +1,212 @@
+#include "run/saved_model.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/text.hpp"
+#include "io/json.hpp"
+#include "io/tensor/tensor_codec.hpp"
+#include "model/cbam.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kEnding = ".safetensors";
+constexpr const char* kPrefix = "client-";
+constexpr int64_t kBatch = 256;
+
+bool stays(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return std::isalnum(byte) || c == '-' || c == '_' || c == '.' || byte >= 0x80;
+}
+
+json metrics_json(const ClientMetrics& m) {
+  if (m.n == 0) return nullptr;
+  return {{"samples", m.n},
+          {"accuracy", m.accuracy()},
+          {"loss", std::isfinite(m.loss) ? json(m.loss) : json(nullptr)}};
+}
+
+ClientMetrics metrics_of(const json& from) {
+  ClientMetrics out;
+  if (!from.is_object()) return out;
+  out.n = from.value("samples", int64_t{0});
+  out.correct =
+      std::llround(from.value("accuracy", 0.0) * static_cast<double>(std::max<int64_t>(out.n, 0)));
+  out.loss =
+      from.contains("loss") && from["loss"].is_number() ? from["loss"].get<double>() : std::nan("");
+  return out;
+}
+
+/// The modules that a method put around the run's network, or null.
+json attention_json(const Model& model) {
+  const auto* cbam = dynamic_cast<const Cbam*>(&model);
+  if (!cbam) return nullptr;
+  const auto& o = cbam->options();
+  return {{"reduction", o.reduction}, {"kernel", o.kernel}, {"bias", o.bias}};
+}
+
+Result<std::shared_ptr<const Model>> make_network(const SavedModel& saved, const json& attention) {
+  TESSERA_ASSIGN(std::shared_ptr<const Model> model, make_model(saved.options, saved.shape));
+  if (attention.is_null()) return model;
+  auto base = std::dynamic_pointer_cast<const Sequential>(model);
+  if (!base) return fail(Error::kInvalid, "attention needs a convolutional network");
+  return std::make_shared<const Cbam>(
+      base, CbamOptions{.reduction = attention.at("reduction").get<int64_t>(),
+                        .kernel = attention.at("kernel").get<int64_t>(),
+                        .bias = attention.at("bias").get<double>()});
+}
+
+/// The layers of a layout out of named tensors, as one flat vector.
+Tensor flat_of(const Layout& layout, TensorDict& layers) {
+  std::vector<Tensor> parts;
+  for (const auto& slice : layout.slices()) {
+    const auto node = layers.extract(slice.name);
+    if (node.empty()) throw std::invalid_argument("layer '" + slice.name + "' is missing");
+    const auto& tensor = node.mapped();
+    if (tensor.sizes() != at::IntArrayRef(slice.shape) || tensor.scalar_type() != at::kFloat)
+      throw std::invalid_argument("layer '" + slice.name + "' has another shape or type");
+    parts.push_back(tensor.reshape({-1}));
+  }
+  return parts.empty() ? at::empty({0}) : at::cat(parts);
+}
+
+Result<SavedModel> from_file(Decoded file, const std::string& path) {
+  auto& meta = file.metadata;
+  for (const char* key : {"client_name", "method", "view", "round", "options", "sample_shape",
+                          "class_names", "input", "scaling", "figures", "attention"})
+    if (!meta.contains(key))
+      return fail(Error::kInvalid,
+                  "{}: not a model of this version of Tessera ('{}' is missing in its metadata)",
+                  path, key);
+  const auto parsed = [&](const char* key) {
+    return parse_json(meta[key], fmt::format("{}, '{}'", path, key));
+  };
+  SavedModel out;
+  out.client = meta["client_name"], out.method = meta["method"], out.view = meta["view"];
+  out.round = whole_number(meta["round"]).value_or(0);
+  out.config_digest = meta["config_digest"];
+  TESSERA_ASSIGN(out.options, parse_model(meta["options"], path));
+  TESSERA_ASSIGN(const auto shape, parsed("sample_shape"));
+  TESSERA_ASSIGN(const auto scaling, parsed("scaling"));
+  TESSERA_ASSIGN(const auto figures, parsed("figures"));
+  TESSERA_ASSIGN(const auto attention, parsed("attention"));
+  TESSERA_ASSIGN(out.class_names, parse_json_names(meta["class_names"], 100000, path));
+  TESSERA_ASSIGN(out.inputs, parse_schema(meta["input"], path));
+  out.shape.sample = shape.get<std::vector<int64_t>>();
+  out.shape.classes = std::ssize(out.class_names);
+  out.scaling = {scaling.at("mean").get<std::vector<float>>(),
+                 scaling.at("scale").get<std::vector<float>>()};
+  out.val = metrics_of(figures.value("validation", json()));
+  out.test = metrics_of(figures.value("test", json()));
+  TESSERA_ASSIGN(out.model, make_network(out, attention));
+  out.weights.w = flat_of(out.model->layout(), file.tensors);
+  out.weights.b = flat_of(out.model->buffers(), file.tensors);
+  if (!file.tensors.empty())
+    return fail(Error::kInvalid, "{}: layer '{}' is not of its network", path,
+                file.tensors.begin()->first);
+  return out;
+}
+
+}  // namespace
+
+std::string model_file(const std::string& client) {
+  std::string out = kPrefix;
+  for (const char c : client)
+    out += stays(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  return out + kEnding;
+}
+
+Status save_model(const std::string& dir, const SavedModel& saved) {
+  TensorDict layers;
+  for (const auto& [layout, flat] : {std::pair{&saved.model->layout(), saved.weights.w},
+                                     {&saved.model->buffers(), saved.weights.b}}) {
+    const auto views = layout->views(flat);
+    for (size_t i = 0; i < views.size(); ++i) layers.emplace(layout->slices()[i].name, views[i]);
+  }
+  const json figures{{"validation", metrics_json(saved.val)}, {"test", metrics_json(saved.test)}};
+  const json scaling{{"mean", saved.scaling.mean}, {"scale", saved.scaling.scale}};
+  const auto file = saved.view == kGlobal ? kGlobalFile : model_file(saved.client);
+  return save_tensors(dir + "/" + file, layers,
+                      {{"client_name", saved.client},
+                       {"method", saved.method},
+                       {"view", saved.view},
+                       {"round", std::to_string(saved.round)},
+                       {"model", saved.options.name},
+                       {"options", model_text(saved.options)},
+                       {"attention", attention_json(*saved.model).dump()},
+                       {"sample_shape", json(saved.shape.sample).dump()},
+                       {"class_names", json(saved.class_names).dump()},
+                       {"input", schema_json(saved.inputs)},
+                       {"scaling", scaling.dump()},
+                       {"figures", figures.dump()},
+                       {"config_digest", saved.config_digest},
+                       {"format", "pt"}});
+}
+
+Result<SavedModel> load_model(const std::string& path) {
+  TESSERA_ASSIGN(auto file, load_tensors(path));
+  if (!file.verified)
+    return fail(Error::kInvalid, "{}: not a model of Tessera (it has no digest of its contents)",
+                path);
+  try {
+    return from_file(std::move(file), path);
+  } catch (const std::exception& error) {
+    return fail(Error::kInvalid, "{}: {}", path, first_line(error.what()));
+  }
+}
+
+Result<std::vector<std::string>> saved_models(const std::string& run) {
+  std::vector<std::string> out;
+  bool global = false;
+  std::error_code error;
+  fs::directory_iterator at(run + "/models", error);
+  for (; !error && at != fs::directory_iterator(); at.increment(error)) {
+    const auto name = at->path().filename().string();
+    if (name == kGlobalFile) {
+      global = true;
+    } else if (name.starts_with(kPrefix) && name.ends_with(kEnding)) {
+      TESSERA_ASSIGN(const auto file, load_tensors(at->path()));
+      const auto client = file.metadata.find("client_name");
+      if (client != file.metadata.end()) out.push_back(client->second);
+    }
+  }
+  if (error)
+    return fail(Error::kNotFound, "{}/models: {}; is this the directory of a finished run?", run,
+                error.message());
+  std::sort(out.begin(), out.end(), natural_less);
+  if (global) out.emplace_back(kGlobal);
+  return out;
+}
+
+Result<SavedModel> load_model_of(const std::string& run, const std::string& client) {
+  const auto own = run + "/models/" + model_file(client), all = run + "/models/" + kGlobalFile;
+  if (fs::exists(own)) return load_model(own);
+  if (client == kGlobal && fs::exists(all)) return load_model(all);
+  TESSERA_ASSIGN(const auto known, saved_models(run));
+  if (known.empty())
+    return fail(Error::kNotFound,
+                "{}: holds no saved models; those of its method are no single network, or the run "
+                "is not finished",
+                run);
+  return fail(Error::kNotFound, "{}: there is no model of client '{}'{}", run, client,
+              suggestion(client, known));
+}
+
+Tensor predict(const SavedModel& saved, const Tensor& rows) {
+  std::vector<Tensor> out;
+  for (int64_t begin = 0; begin < rows.size(0); begin += kBatch)
+    out.push_back(saved.model->predict(
+        saved.weights,
+        apply_scaling(rows.slice(0, begin, std::min(begin + kBatch, rows.size(0))).contiguous(),
+                      saved.scaling)));
+  return at::cat(out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+// A trained model as a file that says all it takes to use it: models/client-NAME.safetensors.
+//
+// Tensors are the network's layers under their own names, as PyTorch would name them; everything
+// else is in the metadata (docs/formats.md), so that neither the run nor its data are needed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "data/federation.hpp"
+#include "engine/task.hpp"
+#include "model/model.hpp"
+#include "run/experiment.hpp"
+
+namespace tessera {
+
+/// What people call the model of the whole federation, where the method has one, and its file. A
+/// client of this name comes first.
+inline constexpr const char* kGlobal = "global";
+inline constexpr const char* kGlobalFile = "global.safetensors";
+
+/// "client-NAME.safetensors". What a file system or a shell would stumble over is written as %XX,
+/// so that different names have different files.
+std::string model_file(const std::string& client);
+
+struct SavedModel {
+  std::string client;        // its name, or kGlobal
+  std::string method, view;  // pre, post; kGlobal for the model of the whole federation
+  int64_t round = 0;
+  ModelOptions options;
+  Shape shape;
+  std::vector<std::string> class_names;  // as many as classes
+  InputSchema inputs;                    // how raw rows become samples
+  Scaling scaling;                       // empty: samples go in as they are
+  ClientMetrics val, test;               // on the client's own samples; n = 0: not measured
+  std::string config_digest;             // of the run
+  std::shared_ptr<const Model> model;
+  Weights weights;
+};
+
+/// Writes dir/model_file(client) or dir/kGlobalFile, whole or not at all.
+Status save_model(const std::string& dir, const SavedModel& saved);
+/// kInvalid says what is wrong with the file; kNotFound if there is none.
+Result<SavedModel> load_model(const std::string& path);
+/// The model of a client in a run's directory; kNotFound lists the nearest name, or says that this
+/// method's models are no single network.
+Result<SavedModel> load_model_of(const std::string& run, const std::string& client);
+/// The names of a run's saved models, as people count, `global` last.
+Result<std::vector<std::string>> saved_models(const std::string& run);
+
+/// Raw rows [n, …] as read_inputs gives them to logits [n, classes], scaled as in training.
+Tensor predict(const SavedModel& saved, const Tensor& rows);
+
+}  // namespace tessera
