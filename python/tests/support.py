@@ -31,7 +31,7 @@ def make_data(folder):
 def experiment(data, method="local", rounds=2):
     """Without validation data: then the saved model is the one of the headline view."""
     return {"name": "tiny", "rounds": rounds,
-            "data": {"set": "npz", "partition": "natural", "data_dir": data, "val": 0},
+            "data": {"set": "own", "partition": "natural", "data_dir": data, "val": 0},
             "model": {"name": "mlp100"},
             "train": {"lr": 0.1, "batch": 5, "epochs": 3},
             "method": {"name": method}}
