@@ -228,6 +228,7 @@ void add_export(Cli& cli, ExportArgs& args) {
       ->required()
       ->check(CLI::IsMember({"torchscript", "onnx", "safetensors", "npz"}));
   sub->add_option("-o,--out", args.out, "directory (default: the current one)")->type_name("DIR");
+  sub->add_flag("--json", args.json, "print the paths as JSON");
   sub->callback([&] { cli.action = [&] { return export_command(args); }; });
 }
 

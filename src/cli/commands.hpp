@@ -71,6 +71,7 @@ struct ExportArgs {
   std::string client;  // a name, "global" or "all"
   std::string to;      // torchscript, onnx, safetensors, npz
   std::string out;     // a directory; empty: the current one
+  bool json = false;   // paths as a list
 };
 /// Saved models in a form that other programs read; prints the paths.
 Status export_command(const ExportArgs& args);

@@ -1,5 +1,7 @@
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/find_model.hpp"
 #include "cli/output.hpp"
@@ -56,13 +58,13 @@ Status export_command(const ExportArgs& args) {
     TESSERA_ASSIGN(clients, saved_models(args.run));
     if (clients.empty()) return load_model_of(args.run, args.client).status();
   }
-  std::string paths;
+  std::vector<std::string> paths;
   for (const auto& client : clients) {
     TESSERA_ASSIGN(const auto saved, find_model(args.run, client));
     TESSERA_ASSIGN(const auto path, export_one(saved, args));
-    paths += path + "\n";
+    paths.push_back(path);
   }
-  return print(paths);
+  return print((args.json ? nlohmann::json(paths).dump() : join(paths, "\n")) + "\n");
 }
 
 }  // namespace tessera

@@ -61,6 +61,20 @@ TEST_F(Names, AModelIsItsOwnersAndNamesAreCounted) {
   }
 }
 
+TEST_F(Names, AreThoseOfExportedFiles) {
+  rename("a", "ward-7");
+  ASSERT_EQ(run("a").code, 0);
+  const auto done = tessera(
+      {"export", path("a"), "--client", "all", "--to", "npz", "--out", path("x"), "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(nlohmann::json::parse(done.out).get<std::vector<std::string>>(),
+              ElementsAre(path("x/client-b.npz"), path("x/client-c.npz"), path("x/client-d.npz"),
+                          path("x/client-ward-7.npz"), path("x/global.npz")));
+  // What leaves is what was saved: one layer, number by number.
+  const auto arrays = *read_npz(path("x/client-ward-7.npz"));
+  EXPECT_EQ(arrays.at("head.bias").shape, (std::vector<int64_t>{3}));
+}
+
 TEST_F(Names, OfSomebodyUnknownAreAnsweredByTheNearest) {
   rename("a", "ward-7");
   ASSERT_EQ(run("a").code, 0);
