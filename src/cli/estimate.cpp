@@ -72,9 +72,12 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   Estimate out;
   out.seconds = (training * in_all * asked * rounds + evaluating * in_all * evaluations) / used;
   const double uploads = simulation.session().method().additive() ? 2 * used : asked * clients;
-  const auto state = simulation.store().get(0);
+  // Only a settled state is the client's.
+  task.kind = TaskKind::kSettle, task.down = {}, task.accepted = true;
+  TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
+  if (const auto state = simulation.store().get(0)) out.bytes_kept = payload_bytes(*state);
   out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(trained.up)) +
-               clients * static_cast<double>(state ? payload_bytes(*state) : 0);
+               clients * static_cast<double>(out.bytes_kept);
   if (!pooled) out.bytes_down = payload_bytes(download), out.bytes_up = payload_bytes(trained.up);
   return out;
 }

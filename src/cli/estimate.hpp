@@ -9,6 +9,7 @@ struct Estimate {
   double seconds = 0;                    // of wall time, on `threads` threads
   double memory = 0;                     // bytes, at its peak
   int64_t bytes_down = 0, bytes_up = 0;  // of one client's tensors in round 1; pooled: none
+  int64_t bytes_kept = 0;                // that one client keeps from round to round
 };
 
 /// Trains and evaluates one client on a few hundred of its samples and reckons up to all clients,
