@@ -26,6 +26,19 @@ std::vector<std::string> metric_names();
 /// By name; accuracy for one that is none.
 const MetricInfo& metric_of(const std::string& name);
 
+/// The metric of a name in anything that has fields of these names; `accuracy` stands for the one
+/// that each calls differently, and for names that are none.
+template <class Row>
+double metric_in(const Row& row, const std::string& metric, double accuracy) {
+  if (metric == "balanced_accuracy") return row.balanced_accuracy;
+  if (metric == "auroc") return row.auroc;
+  if (metric == "f1_macro") return row.f1_macro;
+  if (metric == "precision_macro") return row.precision_macro;
+  if (metric == "loss") return row.loss;
+  if (metric == "ece") return row.ece;
+  return accuracy;
+}
+
 /// One metric over clients: unweighted, population standard deviation. All NaN over nobody.
 struct MetricSpread {
   double mean, std, min, max;

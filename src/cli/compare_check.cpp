@@ -16,24 +16,29 @@ Status can_run(const Experiment& experiment, const Federation& federation) {
   return simulation.driver().meet_clients();
 }
 
-/// Reasons by the name of the run; runs of the same data are tried together, so that only one
-/// federation is in memory.
-Result<std::map<std::string, std::string>> reasons_of(const std::vector<PlannedRow>& rows) {
+struct Tried {
+  std::map<std::string, std::string> reasons;  // by the name of the run that cannot go
+  std::map<std::string, std::string> digests;  // of the data, by data_of()
+};
+
+/// Runs of the same data are tried together, so that only one federation is in memory.
+Result<Tried> try_all(const std::vector<PlannedRow>& rows) {
   std::map<std::string, std::vector<const PlannedRun*>> by_data;
   for (const auto& row : rows)
     for (const auto& candidate : row.candidates)
       for (const auto& run : candidate.cells) by_data[data_of(run.experiment)].push_back(&run);
-  std::map<std::string, std::string> out;
+  Tried out;
   for (const auto& [data, runs] : by_data) {
     const auto& first = runs.front()->experiment;
     const auto key = derive(static_cast<uint64_t>(first.run.seed), Purpose::kPartition);
     auto federation = load_federation(first.data, key);
     if (!federation.ok() && error_of(federation.status()) != Error::kInvalid)
       return federation.status();
+    if (federation.ok()) out.digests.emplace(data, federation->data_digest);
     for (const auto* run : runs) {
       const auto status =
           federation.ok() ? can_run(run->experiment, *federation) : federation.status();
-      if (!status.ok()) out[run->name] = message(status);
+      if (!status.ok()) out.reasons[run->name] = message(status);
     }
   }
   return out;
@@ -58,14 +63,14 @@ std::string data_of(const Experiment& experiment) {
   return key;
 }
 
-Status check_rows(std::vector<PlannedRow>& rows, bool strict) {
-  TESSERA_ASSIGN(const auto reasons, reasons_of(rows));
+Result<std::map<std::string, std::string>> check_rows(std::vector<PlannedRow>& rows, bool strict) {
+  TESSERA_ASSIGN(auto tried, try_all(rows));
   std::vector<std::string> said;
   size_t left = 0;
   for (auto& row : rows) {
     std::vector<Candidate> can;
     for (auto& candidate : row.candidates) {
-      const auto reason = reason_for(candidate, reasons);
+      const auto reason = reason_for(candidate, tried.reasons);
       if (reason.empty()) {
         can.push_back(candidate);
         continue;
@@ -77,10 +82,10 @@ Status check_rows(std::vector<PlannedRow>& rows, bool strict) {
     row.candidates = std::move(can), row.cannot_run.clear();
     ++left;
   }
-  if (said.empty()) return ok();
+  if (said.empty()) return tried.digests;
   if (strict || left == 0) return fail(Error::kInvalid, "{}", join(said, "\n"));
   for (const auto& line : said) print_note("left out: " + line);
-  return ok();
+  return tried.digests;
 }
 
 }  // namespace tessera

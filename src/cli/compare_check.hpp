@@ -1,6 +1,7 @@
 // Whether the rows of a comparison can run at all: data, model and method, before the first begins.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,8 @@ std::string data_of(const Experiment& experiment);
 /// Tries every run of every row as far as that goes without training: loads each set of data once,
 /// makes model and method, asks every client. A row of which one run cannot go gets its
 /// `cannot_run`; a candidate among several is taken out of its row. Each is said on standard
-/// error. kInvalid, with all reasons, if `strict` and there is one, or if no row is left.
-Status check_rows(std::vector<PlannedRow>& rows, bool strict);
+/// error. The digests of the data by data_of(); of data that cannot be loaded there is none.
+/// kInvalid, with all reasons, if `strict` and there is one, or if no row is left.
+Result<std::map<std::string, std::string>> check_rows(std::vector<PlannedRow>& rows, bool strict);
 
 }  // namespace tessera

@@ -67,11 +67,11 @@ Result<std::string> metric_of_all(const std::vector<PlannedRow>& rows) {
 Status compare_command(const CompareArgs& args) {
   TESSERA_ASSIGN(auto rows, plan_comparison(args));
   TESSERA_ASSIGN(const auto metric, metric_of_all(rows));
-  TESSERA_RETURN_IF_ERROR(check_rows(rows, args.strict));
+  TESSERA_ASSIGN(const auto digests, check_rows(rows, args.strict));
   auto out = args.run.out;
   if (out.empty())
     out = fmt::format("runs/{}/compare", rows[0].candidates[0].cells[0].experiment.run.name);
-  TESSERA_ASSIGN(const auto cells, ComparePlayer(args, rows, out).play());
+  TESSERA_ASSIGN(const auto cells, ComparePlayer(args, rows, digests, out).play());
   const auto comparison = compare_cells(cells, metric);
   TESSERA_RETURN_IF_ERROR(write_tables(out, comparison));
   TESSERA_RETURN_IF_ERROR(write_comparison_report(out, comparison.json()));

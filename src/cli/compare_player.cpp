@@ -17,17 +17,11 @@ namespace {
 
 const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
 
-Result<std::string> data_digest_now(const Experiment& experiment) {
-  const auto key = derive(static_cast<uint64_t>(experiment.run.seed), Purpose::kPartition);
-  TESSERA_ASSIGN(const auto federation, load_federation(experiment.data, key));
-  return federation.data_digest;
-}
-
 }  // namespace
 
 ComparePlayer::ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows,
-                             std::string out)
-    : args_(args), rows_(rows), out_(std::move(out)) {
+                             const std::map<std::string, std::string>& digests, std::string out)
+    : args_(args), rows_(rows), digests_(digests), out_(std::move(out)) {
   for (const auto& row : rows_)
     if (row.cannot_run.empty())
       count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
@@ -84,13 +78,7 @@ Status ComparePlayer::read_if_finished(const PlannedRun& cell) {
 
 /// Cells of other data than the rest would make a table of two experiments.
 Status ComparePlayer::same_data(const PlannedRun& cell, const nlohmann::json& summary) {
-  const auto what = data_of(cell.experiment);
-  if (!digests_.contains(what)) {
-    auto digest = data_digest_now(cell.experiment);
-    if (!digest.ok()) return at_place(digest.status(), directory(cell));
-    digests_.emplace(what, *std::move(digest));
-  }
-  const auto& now = digests_.at(what);
+  const auto& now = digests_.at(data_of(cell.experiment));
   const auto theirs = summary["data_digest"].get<std::string>();
   if (theirs == now) return ok();
   std::string beside;

@@ -15,8 +15,9 @@ namespace tessera {
 
 class ComparePlayer {
  public:
-  /// Both must outlive it. Cells lie below `out`.
-  ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows, std::string out);
+  /// All must outlive it; `digests` are those of check_rows. Cells lie below `out`.
+  ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows,
+                const std::map<std::string, std::string>& digests, std::string out);
 
   /// Every cell of the table, in order; of a row with several settings those of the one that is
   /// best on validation. A run that fails in its course, as at too high a rate, gives cells that
@@ -40,10 +41,10 @@ class ComparePlayer {
 
   const CompareArgs& args_;
   const std::vector<PlannedRow>& rows_;
+  const std::map<std::string, std::string>& digests_;
   std::string out_;
   size_t count_ = 0, done_ = 0;                     // cells, for people
   std::map<std::string, nlohmann::json> finished_;  // summaries by directory
-  std::map<std::string, std::string> digests_;      // of the data now, by what they depend on
 };
 
 }  // namespace tessera

@@ -197,23 +197,11 @@ ClientMetrics measure(const std::function<Tensor(const Tensor&)>& predict, const
 }
 
 double value_of(const ClientMetrics& metrics, const std::string& metric) {
-  if (metric == "balanced_accuracy") return metrics.balanced_accuracy;
-  if (metric == "auroc") return metrics.auroc;
-  if (metric == "f1_macro") return metrics.f1_macro;
-  if (metric == "precision_macro") return metrics.precision_macro;
-  if (metric == "loss") return metrics.loss;
-  if (metric == "ece") return metrics.ece;
-  return metrics.n > 0 ? metrics.accuracy() : std::nan("");
+  return metric_in(metrics, metric, metrics.n > 0 ? metrics.accuracy() : std::nan(""));
 }
 
 double value_of(const Summary& summary, const std::string& metric) {
-  if (metric == "balanced_accuracy") return summary.balanced_accuracy;
-  if (metric == "auroc") return summary.auroc;
-  if (metric == "f1_macro") return summary.f1_macro;
-  if (metric == "precision_macro") return summary.precision_macro;
-  if (metric == "loss") return summary.loss;
-  if (metric == "ece") return summary.ece;
-  return summary.mean;
+  return metric_in(summary, metric, summary.mean);
 }
 
 Summary summarize(std::span<const ClientMetrics> clients) {

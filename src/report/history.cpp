@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/metric.hpp"
+
 namespace tessera {
 namespace {
 
@@ -66,23 +68,11 @@ const EvalRow* eval_at(const RunHistory& run, int64_t round, const std::string& 
 }
 
 double value_of(const EvalRow& row, const std::string& metric) {
-  if (metric == "balanced_accuracy") return row.balanced_accuracy;
-  if (metric == "auroc") return row.auroc;
-  if (metric == "f1_macro") return row.f1_macro;
-  if (metric == "precision_macro") return row.precision_macro;
-  if (metric == "loss") return row.loss;
-  if (metric == "ece") return row.ece;
-  return row.mean;
+  return metric_in(row, metric, row.mean);
 }
 
 double value_of(const ClientEvalRow& row, const std::string& metric) {
-  if (metric == "balanced_accuracy") return row.balanced_accuracy;
-  if (metric == "auroc") return row.auroc;
-  if (metric == "f1_macro") return row.f1_macro;
-  if (metric == "precision_macro") return row.precision_macro;
-  if (metric == "loss") return row.loss;
-  if (metric == "ece") return row.ece;
-  return row.accuracy();
+  return metric_in(row, metric, row.accuracy());
 }
 
 std::vector<double> client_accuracy(const RunHistory& run, int64_t round, const std::string& view) {
