@@ -11,8 +11,9 @@ set_target_properties(libtessera PROPERTIES
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 target_link_options(libtessera PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined)
-target_link_libraries(libtessera PRIVATE tessera_torch ZLIB::ZLIB LibLZMA::LibLZMA SQLite::SQLite3
-                      OpenSSL::Crypto CURL::libcurl ${CMAKE_DL_LIBS})
+target_link_libraries(libtessera PRIVATE tessera_torch ZLIB::ZLIB LibLZMA::LibLZMA ${ZSTD_LIBRARY}
+                      SQLite::SQLite3 OpenSSL::SSL OpenSSL::Crypto CURL::libcurl ${HTTPLIB_LIBRARY}
+                      protobuf::libprotobuf ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY} ${CMAKE_DL_LIBS})
 add_library(Tessera::tessera ALIAS libtessera)
 
 add_executable(tessera src/cli/main.cpp)

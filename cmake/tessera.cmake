@@ -7,6 +7,7 @@ find_package(nlohmann_json REQUIRED)
 find_package(GTest REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(LibLZMA REQUIRED)
+find_library(ZSTD_LIBRARY zstd REQUIRED)
 find_package(SQLite3 REQUIRED)
 find_package(OpenSSL REQUIRED)
 find_package(CURL REQUIRED)
@@ -18,6 +19,10 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/version.hpp.in ${CMAKE_BINARY_DIR}/gene
 target_compile_options(tessera_flags INTERFACE -fPIC -fno-semantic-interposition)
 target_compile_options(tessera_flags INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                        -Wno-missing-field-initializers)
+if(TESSERA_UNITY)
+  # It asks whether a type of the file being compiled is local to it; with several files in one it cannot tell.
+  target_compile_options(tessera_flags INTERFACE -Wno-subobject-linkage)
+endif()
 if(TESSERA_WERROR)
   target_compile_options(tessera_flags INTERFACE -Werror)
 endif()
@@ -47,17 +52,17 @@ function(tessera_use_torch target)
   target_precompile_headers(${target} REUSE_FROM tessera_pch)
 endfunction()
 
-# tessera_library(name [TORCH] [FOLDER dir] [DEPS other...]): all .cpp below the folder, tests apart.
+# tessera_library(name [TORCH] [FOLDER dir] [EXCEPT folder] [DEPS other...]): all .cpp below the folder,
+# tests apart; a folder inside it that is EXCEPTed is a library of its own.
 # DEPS are the include rules of docs/concepts.md; tools/check_includes holds the sources to them.
 function(tessera_library name)
-  cmake_parse_arguments(ARG "TORCH" "FOLDER" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH" "FOLDER;EXCEPT" "DEPS" ${ARGN})
   if(NOT ARG_FOLDER)
     set(ARG_FOLDER src/${name})
   endif()
-  if(name STREQUAL "io")
-    file(GLOB sources CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cpp)  # io/tensor/ needs torch: its own library
-  else()
-    file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${ARG_FOLDER}/*.cpp)
+  if(ARG_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX "/${ARG_EXCEPT}/")
   endif()
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
@@ -69,7 +74,7 @@ function(tessera_library name)
     tessera_use_torch(${name})
   endif()
   if(name STREQUAL "io")
-    target_link_libraries(io PUBLIC ZLIB::ZLIB LibLZMA::LibLZMA SQLite::SQLite3 OpenSSL::Crypto
+    target_link_libraries(io PUBLIC ZLIB::ZLIB LibLZMA::LibLZMA ${ZSTD_LIBRARY} SQLite::SQLite3 OpenSSL::Crypto
                           CURL::libcurl nlohmann_json::nlohmann_json)
   endif()
   if(tests)
@@ -82,15 +87,35 @@ function(tessera_library name)
   endif()
 endfunction()
 
-# tessera_test(name sources... DEPS libraries...): a GoogleTest program, one line of ctest.
+# tessera_test(name sources... DEPS libraries... [SHARDS n]): a GoogleTest program, one line of ctest,
+# or n lines that share its cases: a long one then keeps all cores busy.
 function(tessera_test name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "DEPS" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   if(TESSERA_TORCH AND "tensor" IN_LIST ARG_DEPS)
     tessera_use_torch_test(${name})
   endif()
-  add_test(NAME ${name} COMMAND ${name} --gtest_brief=1)
+  tessera_add_test(${name} SHARDS ${ARG_SHARDS})
+endfunction()
+
+# tessera_add_test(program [SHARDS n]): lines of ctest for a GoogleTest program. Parts of a long one come
+# first (COST). OpenBLAS would start a thread per core, which only wait for each other's tests.
+function(tessera_add_test program)
+  cmake_parse_arguments(ARG "" "SHARDS" "" ${ARGN})
+  set(environment OPENBLAS_NUM_THREADS=1)
+  if(NOT ARG_SHARDS)
+    add_test(NAME ${program} COMMAND ${program} --gtest_brief=1)
+    set_tests_properties(${program} PROPERTIES ENVIRONMENT "${environment}")
+    return()
+  endif()
+  math(EXPR last "${ARG_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(part ${program}_${shard})
+    add_test(NAME ${part} COMMAND ${program} --gtest_brief=1)
+    set_tests_properties(${part} PROPERTIES COST 100
+      ENVIRONMENT "${environment};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 function(tessera_use_torch_test name)

@@ -9,6 +9,7 @@ packages_build=(
   libtorch-dev libopenblas-dev
   libfmt-dev libabsl-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev
+  libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libcpp-httplib-dev libzstd-dev
   libgtest-dev libgmock-dev libbenchmark-dev
   dataset-fashion-mnist
 )

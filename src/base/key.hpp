@@ -25,6 +25,7 @@ enum class Purpose : uint64_t {
   kStraggler = 8,   // which clients are slow
   kCommons = 9,     // the server's work on public data
   kEvaluated = 10,  // which clients evaluations ask
+  kGuard = 11,      // how a client's upload is rounded
 };
 
 /// SplitMix64's output function: a bijection that scatters neighbouring inputs.

@@ -14,6 +14,10 @@ namespace tessera {
 Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& args,
                                 const std::string& out, const std::string& label);
 
+/// What a finished run says in the terminal: the table, its cost, its problems, where the page is.
+Result<std::string> finished_text(const Experiment& experiment, const nlohmann::json& summary,
+                                  const std::string& dir);
+
 /// report.html of a run from its history.
 Status write_run_report(const std::string& dir);
 

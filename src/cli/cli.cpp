@@ -10,8 +10,10 @@
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/federation_command.hpp"
 #include "cli/manual.hpp"
 #include "cli/output.hpp"
+#include "cli/pki_command.hpp"
 #include "cli/plugin.hpp"
 #include "cli/starter.hpp"
 
@@ -23,7 +25,7 @@ const char* const kExitCodes =
 
 /// The parser and what its chosen sub-command will do.
 struct Cli {
-  CLI::App app{"Tessera: personalized federated learning, simulated on one machine.", "tessera"};
+  CLI::App app{"Tessera: personalized federated learning, simulated or for real.", "tessera"};
   const std::atomic<bool>* stop = nullptr;
   std::list<std::vector<std::string>> plugins;  // of the program and of each command
   std::function<Status()> action;
@@ -382,8 +384,11 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   HelpArgs help;
   PredictArgs predict;
   ExportArgs exported;
+  PkiArgs pki;
+  ServeArgs serve;
+  CallArgs call;
   bool json = false;
-  run.stop = compare.run.stop = data.get.stop = &stop;
+  run.stop = compare.run.stop = data.get.stop = serve.stop = call.stop = &stop;
   add_new(cli, fresh);
   add_run(cli, run);
   add_compare(cli, compare);
@@ -394,6 +399,15 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   add_report(cli, report, json);
   add_predict(cli, predict);
   add_export(cli, exported);
+  const DeclareCommand declare = [&](auto& parent, auto... words) {
+    return cli.command(parent, words...);
+  };
+  const auto experiment = [&](CLI::App& sub, ExperimentArgs& args) {
+    add_experiment(sub, args, true);
+    cli.add_plugins(sub);
+  };
+  add_federation(cli.app, declare, experiment, serve, call, cli.action);
+  add_pki(cli.app, declare, pki, cli.action);
   add_help(cli, help);
   try {
     // The parser takes its arguments from the back.

@@ -105,7 +105,7 @@ std::string path_of(const CLI::App& root, const CLI::App* app) {
 std::string man_page(const CLI::App& root) {
   auto out = fmt::format(
       ".TH TESSERA 1 \"\" \"Tessera {}\" \"User Commands\"\n"
-      ".SH NAME\ntessera \\- personalized federated learning, simulated on one machine\n"
+      ".SH NAME\ntessera \\- personalized federated learning, simulated or for real\n"
       ".SH SYNOPSIS\n\\fBtessera\\fR COMMAND [ARGUMENTS]\n"
       ".SH DESCRIPTION\n"
       "Trains a model for every client of a federation, compares methods, and reports what each\n"

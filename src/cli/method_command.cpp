@@ -62,12 +62,16 @@ std::string symbols_text(const std::string& traffic) {
 std::string common_options_text() {
   TrainOptions train;
   FederationOptions federation;
+  GuardOptions guard;
   EvalOptions eval;
   OutputOptions output;
+  ServeOptions serve;
   DebugOptions debug;
   return "\nFor every method, [train]:\n" + options_text(bind_options(train)) +
-         "\n[federation]:\n" + options_text(bind_options(federation)) + "\n[eval]:\n" +
+         "\n[federation]:\n" + options_text(bind_options(federation)) + "\n[guard]:\n" +
+         options_text(bind_options(guard)) + "\n[eval]:\n" +
          options_text(bind_options(eval)) + "\n[output]:\n" + options_text(bind_options(output)) +
+         "\n[serve], for `tessera serve` alone:\n" + options_text(bind_options(serve)) +
          "\nand [debug]:\n" + options_text(bind_options(debug));
 }
 

@@ -100,17 +100,23 @@ Status run_command(const RunArgs& args) {
     return fail(Error::kInternal, "{}: {}", out, failed.get<std::string>());
   };
   if (args.json) return ended(print(summary.dump(2) + "\n"));
+  TESSERA_ASSIGN(const auto text, finished_text(experiment, summary, out));
+  return ended(print(text));
+}
+
+Result<std::string> finished_text(const Experiment& experiment, const nlohmann::json& summary,
+                                  const std::string& dir) {
   const auto bytes = [](const nlohmann::json& block) {
     return human_bytes(number_at(block, "bytes_down") + number_at(block, "bytes_up"));
   };
-  TESSERA_ASSIGN(const auto history, read_history(out + "/history.sqlite"));
-  return ended(print(fmt::format(
+  TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
+  return fmt::format(
       "{}\n{} rounds of {}, {} sent ({} more for an evaluation), {} of wall "
       "time\n{}{}{}/report.html\n",
       result_text(history, metric_of(experiment.eval.metric)), experiment.run.rounds,
       experiment.method.name, bytes(summary), bytes(summary.value("evaluation", nlohmann::json())),
       human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary),
-      problems_text(summary), out)));
+      problems_text(summary), dir);
 }
 
 }  // namespace tessera

@@ -48,4 +48,11 @@ Status give_to_server(Federation& federation, double share);
 /// there. Every client has training and test samples.
 Result<Federation> load_federation(const DataOptions& options, uint64_t key);
 
+/// The data of one member of a real federation: `clients` holds it alone, with the same samples in
+/// the same order as load_federation would give it. Of own data only its file is read, so what all
+/// clients must share has to be said: class_names is required, standardize must not be by
+/// everybody's rows, and categories of texts are the client's own. kNotFound: no client of this
+/// name.
+Result<Federation> load_member(const DataOptions& options, uint64_t key, const std::string& name);
+
 }  // namespace tessera

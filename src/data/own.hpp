@@ -74,6 +74,11 @@ struct OwnFiles {
 /// kNotFound or kInvalid says what the directory lacks or which file is in the way. Reads no file.
 Result<OwnFiles> find_own(const DataOptions& options);
 
+/// The same for one client alone, at its own place: data_dir is its file, of whatever name, a
+/// directory that holds its client-NAME file among others, or one file for all with a client
+/// column. kNotFound if it is not there.
+Result<OwnFiles> find_own_member(const DataOptions& options, const std::string& name);
+
 /// One client's arrays: x, y, or x_train … y_test. kInvalid names file, array and row.
 Result<OwnClient> read_own_npz(const std::string& name, const std::string& path);
 /// The rows of a file without a client's name, and, if options.client is set, whose row each is.

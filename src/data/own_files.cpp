@@ -139,4 +139,26 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("{}", fmt::join(shape, "x"));
 }
 
+Result<OwnFiles> find_own_member(const DataOptions& options, const std::string& name) {
+  std::error_code ignored;
+  const bool is_file = fs::is_regular_file(options.data_dir, ignored);
+  OwnFiles out;
+  if (is_file && options.client.empty()) {
+    const auto extension = lower(fs::path(options.data_dir).extension().string());
+    if (extension != ".csv" && extension != ".npz")
+      return fail(Error::kInvalid, "{}: is neither a .csv nor a .npz file", options.data_dir);
+    out.csv = extension == ".csv";
+    out.clients = {{name, options.data_dir}};
+    TESSERA_RETURN_IF_ERROR(check_keys(out, options));
+    return out;
+  }
+  TESSERA_ASSIGN(out, find_own(options));
+  if (is_file) return out;
+  std::erase_if(out.clients, [&](const auto& client) { return client.first != name; });
+  if (out.clients.empty())
+    return fail(Error::kNotFound, "{}: holds no {}{}.npz or .csv file", options.data_dir, kPrefix,
+                name);
+  return out;
+}
+
 }  // namespace tessera

@@ -324,6 +324,11 @@ void note_kind(const std::vector<OwnClient>& clients, const InputSchema& schema,
 
 Result<Federation> load_own(const DataOptions& options, uint64_t key) {
   TESSERA_ASSIGN(const auto files, find_own(options));
+  return load_own_files(files, options, key);
+}
+
+Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& options,
+                                  uint64_t key) {
   TESSERA_ASSIGN(auto read, read_clients(files, options, key));
   Federation out;
   out.set = options.set;

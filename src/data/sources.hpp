@@ -40,5 +40,8 @@ Result<Federation> load_image_federation(const DataOptions& options, uint64_t ke
 Result<Federation> load_vmnist(const DataOptions& options, uint64_t key);
 Result<Federation> load_air(const DataOptions& options, uint64_t key);
 Result<Federation> load_own(const DataOptions& options, uint64_t key);
+struct OwnFiles;
+/// The same of files that were found already.
+Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& options, uint64_t key);
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "guard/frame.hpp"
 
 namespace tessera {
 namespace {
@@ -57,6 +58,13 @@ Reply ClientHost::handle(const Task& task) {
 }
 
 Reply ClientHost::answer(const Task& task, const HostedClient& client) {
+  if (is_frame(task.down)) {
+    auto down = from_frame(task.down, kMostDownload);
+    if (!down.ok()) return refused(task, at_place(down.status(), "the download"));
+    auto plain = task;
+    plain.down = *std::move(down);
+    return answer(plain, client);
+  }
   Reply out;
   switch (task.kind) {
     case TaskKind::kHello:
@@ -92,7 +100,10 @@ Local ClientHost::before_training(const HostedClient& client, const Setup& setup
 }
 
 TensorDict ClientHost::state_of(const HostedClient& client) const {
-  if (auto state = store_.get(client.id)) return *std::move(state);
+  if (auto state = store_.get(client.id)) {
+    take_memory(*state);
+    return *std::move(state);
+  }
   const Setup setup = session_.client_setup(0);
   return session_.method().init_client(before_training(client, setup));
 }
@@ -100,9 +111,12 @@ TensorDict ClientHost::state_of(const HostedClient& client) const {
 Status ClientHost::restore(ClientId id, TensorDict state) {
   const auto* client = find(id);
   if (client == nullptr) return fail(Error::kInvalid, "there is no client {} here", id);
+  auto own = state;
+  TESSERA_RETURN_IF_ERROR(at_place(session_.guard().check_memory(take_memory(own)),
+                                   "the state of client " + client->own->name));
   try {
     const Setup setup = session_.client_setup(0);
-    session_.method().check_client(state, before_training(*client, setup));
+    session_.method().check_client(own, before_training(*client, setup));
   } catch (const std::exception& error) {
     return fail(Error::kInvalid, "the state of client {} is none of method {}: {}",
                 client->own->name, session_.info().name, first_line(error.what()));
@@ -134,11 +148,23 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
     spent = thread_cpu_seconds() - start;
   }
   Reply out;
-  out.status = store_.stage(client.id, task.round, task.attempt, std::move(step.next));
+  if (!joins) out.status = seal(task, step);
+  if (out.status.ok())
+    out.status = store_.stage(client.id, task.round, task.attempt, std::move(step.next));
   out.up = std::move(step.upload);
   out.loss = step.loss;
   out.cpu_seconds = spent;
   return out;
+}
+
+Status ClientHost::seal(const Task& task, AnyStep& step) const {
+  auto state = store_.get(task.client).value_or(TensorDict{});
+  auto memory = take_memory(state);
+  const auto key = derive(session_.seed(), Purpose::kGuard, task.round, task.client);
+  TESSERA_ASSIGN(step.upload,
+                 session_.guard().seal(std::move(step.upload), task.down, key, memory));
+  put_memory(step.next, std::move(memory));
+  return ok();
 }
 
 Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {

@@ -64,6 +64,8 @@ class ClientHost {
   Reply answer(const Task& task, const HostedClient& client);
   Reply hello(const HostedClient& client) const;
   Reply train(const Task& task, const HostedClient& client);
+  /// The upload as it travels, and what the guard remembers as part of the next state.
+  Status seal(const Task& task, AnyStep& step) const;
   Reply evaluate(const Task& task, const HostedClient& client);
   Reply settle(const Task& task);
   /// The settled state, or a fresh one of a client that never trained.

@@ -12,6 +12,15 @@ namespace tessera {
 /// Until when replies count; none: until they are all there.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
 
+/// What ends the wait for replies before all of them are there.
+struct Limits {
+  Deadline deadline = std::nullopt;
+  /// This many replies of kTrain with an ok status suffice; the other clients are told that they
+  /// are not needed. 0: all are. Engines whose clients share one machine disregard it: there the
+  /// choice would depend on the number of threads.
+  int64_t enough = 0;
+};
+
 /// Hands a task to the engine. Waits while too many are under way, so that memory holds a few
 /// downloads however many clients are asked.
 using Post = std::function<void(Task task)>;
@@ -25,7 +34,7 @@ class Engine {
   /// order, perhaps while `ask` still posts. Both run on the calling thread. What was not begun by
   /// the deadline or when the run was stopped is answered by a reply with such a status. What `ask`
   /// or `on_reply` throw is thrown on once no task is under way.
-  virtual void run(const std::function<void(const Post&)>& ask, Deadline deadline,
+  virtual void run(const std::function<void(const Post&)>& ask, Limits limits,
                    const OnReply& on_reply) = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/key.hpp"
+#include "guard/guard.hpp"
 #include "method/any_method.hpp"
 
 namespace tessera {
@@ -23,6 +24,8 @@ struct SessionParts {
   int64_t clients = 0, newcomers = 0, rounds = 0;
   /// Share of the clients that is asked in a round, in (0, 1].
   double participation = 1;
+  /// What uploads of a round pass on their way; by default they are left alone.
+  Guard guard = {};
 };
 
 /// Immutable and thread-safe; copies share model and method. The only place where a Setup is made.
@@ -36,6 +39,7 @@ class Session {
   const MethodInfo& info() const { return parts_.info; }
   uint64_t seed() const { return parts_.seed; }
   Loss loss() const { return parts_.loss; }
+  const Guard& guard() const { return parts_.guard; }
   int64_t clients() const { return parts_.clients; }
   int64_t newcomers() const { return parts_.newcomers; }
   /// Clients and newcomers; ids are below it.

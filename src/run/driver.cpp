@@ -9,6 +9,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "guard/frame.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "tensor/trie_sum.hpp"
 
@@ -87,12 +88,15 @@ class Driver::Intake {
         expected_(method_.expected(*driver.state_, Why::kTrain, setup)),
         sum_(std::move(asked)) {}
 
-  void sent(ClientId client, int64_t bytes) { down_[client] = bytes; }
+  void sent(ClientId client, int64_t bytes, const TensorDict& down) {
+    down_[client] = bytes;
+    references_[client] = driver_.session_.guard().references(down, expected_);
+  }
 
   void take(Reply reply) {
     if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
     const bool pooled = driver_.session_.info().pooled;
-    const int64_t up = pooled ? 0 : payload_bytes(reply.up);
+    const int64_t opened = open(reply), up = pooled ? 0 : opened;
     // What was sent was sent, also when it is rejected below.
     bytes_up += up;
     if (!pooled) wire_down += reply.wire_down, wire_up += reply.wire_up;
@@ -141,6 +145,16 @@ class Driver::Intake {
   double slowest = 0;  // seconds of the simulated clock
 
  private:
+  /// Takes the guard off the upload; what is wrong with it becomes the reply's status. Bytes of the
+  /// payload as it was sealed.
+  int64_t open(Reply& reply) {
+    auto references = std::move(references_[reply.client]);
+    auto opened = driver_.session_.guard().open(std::move(reply.up), expected_, references);
+    reply.status.Update(opened.up.status());
+    reply.up = opened.up.ok() ? *std::move(opened.up) : TensorDict{};
+    return opened.bytes;
+  }
+
   const Driver& driver_;
   const AnyMethod& method_;
   TensorDict expected_;
@@ -148,6 +162,7 @@ class Driver::Intake {
   std::map<ClientId, TensorDict> uploads_;
   std::map<ClientId, double> losses_;
   std::map<ClientId, int64_t> down_;
+  std::map<ClientId, TensorDict> references_;  // of downloads: what guards need to open uploads
 };
 
 Driver::Driver(const Session& session, const FederationOptions& options, Engine& engine,
@@ -160,7 +175,7 @@ Status Driver::meet_clients() {
       [&](const Post& post) {
         for (ClientId id = 0; id < session_.everybody(); ++id) post({.client = id});
       },
-      std::nullopt,
+      {},
       [&](const Reply& reply) {
         if (!reply.status.ok()) problems.emplace(reply.client, reply.status);
         if (reply.hello) names_[reply.client] = reply.hello->name;
@@ -213,7 +228,17 @@ Result<TensorDict> Driver::first_download(ClientId client) const {
 std::vector<ClientId> Driver::cohort(int64_t round) const {
   // A pooled reference is one pseudo-client that holds everything.
   if (session_.info().pooled) return {0};
-  return cohort_of(session_.seed(), round, session_.clients(), options_.participation);
+  const double more = served_ ? 1 + served_->over_select : 1;
+  return cohort_of(session_.seed(), round, session_.clients(), options_.participation * more);
+}
+
+Limits Driver::limits(int64_t enough) const {
+  Limits out;
+  if (served_ && served_->deadline > 0)
+    out.deadline = std::chrono::steady_clock::now() +
+                   std::chrono::milliseconds(static_cast<int64_t>(1000 * served_->deadline));
+  if (served_ && served_->over_select > 0) out.enough = enough;
+  return out;
 }
 
 Status Driver::settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
@@ -228,7 +253,7 @@ Status Driver::settle(const std::vector<ClientId>& asked, const std::vector<Clie
                 .attempt = attempt,
                 .accepted = std::binary_search(accepted.begin(), accepted.end(), id)});
       },
-      std::nullopt, [&](const Reply& reply) { status.Update(reply.status); });
+      {}, [&](const Reply& reply) { status.Update(reply.status); });
   return status;
 }
 
@@ -246,7 +271,8 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   const double start = wall_seconds();
   const bool pooled = session_.info().pooled;
   const auto here = setup(round);
-  const int64_t attempt = ++attempts_;
+  // A served round that is taken up again is the same attempt: uploads that are there count.
+  const int64_t attempt = served_ ? 1 : ++attempts_;
   Asks asks;
   std::vector<ClientId> asked;
   for (const ClientId id : cohort(round)) {
@@ -256,6 +282,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   report.cohort = std::ssize(asks);
   report.dropped = std::ssize(asks) - std::ssize(asked);
   Intake intake(*this, here, asked);
+  DownloadFrames frames(session_.guard().zstd());
   double before = 0;  // when the first client was asked
   const auto send = [&](const Post& post) {
     session_.method().broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
@@ -264,18 +291,20 @@ Result<RoundReport> Driver::play_round(int64_t round) {
       report.bytes_down += bytes;
       // A lost client has received the model; what is lost is its answer.
       if (!std::binary_search(asked.begin(), asked.end(), ask.client)) {
-        report.wire_down += encoded_size(down);
+        report.wire_down += encoded_size(frames.make(std::move(down)));
         return;
       }
-      intake.sent(ask.client, bytes);
+      intake.sent(ask.client, bytes, down);
       post({.client = ask.client,
             .kind = TaskKind::kTrain,
             .round = round,
             .attempt = attempt,
-            .down = std::move(down)});
+            .down = frames.make(std::move(down))});
     });
   };
-  engine_.run(send, std::nullopt, [&](Reply reply) { intake.take(std::move(reply)); });
+  const auto needed = cohort_of(session_.seed(), round, session_.clients(), options_.participation);
+  engine_.run(send, limits(std::ssize(needed)),
+              [&](Reply reply) { intake.take(std::move(reply)); });
   const double after = wall_seconds();
   report.train_seconds = after - before;
   report.bytes_up = intake.bytes_up;
@@ -287,10 +316,10 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   report.sim_seconds = intake.slowest + 2 * options_.latency;
   auto accepted = intake.accepted();
   if (!intake.interrupted.ok()) {
-    TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
+    if (!served_) TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
     return intake.interrupted;
   }
-  if (!asked.empty() && accepted.empty()) {
+  if (!served_ && !asked.empty() && accepted.empty()) {
     TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
     return fail(Error::kInternal,
                 "round {}: every upload was rejected (client {}: {}); if training diverged, lower "
@@ -337,7 +366,7 @@ Status Driver::exchange(const Setup& setup, int64_t number,
                 .down = std::move(down)});
         });
       },
-      std::nullopt,
+      limits(),
       [&](Reply reply) {
         if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
         report.onboard_up += payload_bytes(reply.up);
@@ -406,7 +435,7 @@ Result<EvalReport> Driver::evaluate_after(int64_t round) {
                 .last = last});
         });
       },
-      std::nullopt,
+      limits(),
       [&](Reply reply) {
         if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
         std::string reason = message(reply.status);

@@ -24,11 +24,24 @@ bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate)
 /// How many times slower than the others a client computes.
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options);
 
+/// What a real federation does otherwise than a simulation.
+struct ServedRounds {
+  /// A round or evaluation waits for answers so long; 0: until they are all there. Seconds.
+  double deadline = 0;
+  /// So many more clients are asked than a round needs, as a share of these; the round ends with
+  /// the answers it needs.
+  double over_select = 0;
+};
+
 /// The server's side of a run. Borrows session, engine and public data.
 class Driver {
  public:
   Driver(const Session& session, const FederationOptions& options, Engine& engine,
          const ClientData* commons = nullptr);
+  /// For a server of clients that come and go. A round in which nothing could be accepted is one
+  /// that does not count, not an error; one that is interrupted is taken up later as it stands,
+  /// perhaps by another process, so nobody is told that it failed.
+  void serve(ServedRounds rules) { served_ = rules; }
 
   /// Asks every client, newcomers included, for its name and whether its data suffice for the
   /// method; the first problem by id.
@@ -62,6 +75,7 @@ class Driver {
 
   Setup setup(int64_t round) const { return session_.server_setup(round, commons_); }
   std::vector<ClientId> cohort(int64_t round) const;
+  Limits limits(int64_t enough = 0) const;
   /// Tells clients what became of their uploads.
   Status settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
                 int64_t round, int64_t attempt);
@@ -81,6 +95,7 @@ class Driver {
   ServerStatePtr state_;
   std::map<ClientId, std::string> names_;  // of those met
   int64_t attempts_ = 0;  // rounds begun by this process: tells a repeated round from the first try
+  std::optional<ServedRounds> served_;  // none: a simulation
 };
 
 }  // namespace tessera

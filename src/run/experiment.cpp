@@ -18,8 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxExperimentBytes = 1 << 20;
-const std::vector<std::string> kSections{"data",   "model", "train",  "federation",
-                                         "method", "eval",  "output", "debug"};
+const std::vector<std::string> kSections{"data",   "model", "train",  "federation", "guard",
+                                         "method", "eval",  "output", "serve",      "debug"};
 
 std::string dotted(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + "." + key;
@@ -195,8 +195,10 @@ class Loader {
     if (section == "model") return bind_options(experiment_.model);
     if (section == "train") return bind_options(experiment_.train);
     if (section == "federation") return bind_options(experiment_.federation);
+    if (section == "guard") return bind_options(experiment_.guard);
     if (section == "eval") return bind_options(experiment_.eval);
     if (section == "output") return bind_options(experiment_.output);
+    if (section == "serve") return bind_options(experiment_.serve);
     if (section == "debug") return bind_options(experiment_.debug);
     const auto method = owner_of(entry);
     if (method.empty() || !find_method(method).ok()) return std::nullopt;
@@ -279,8 +281,10 @@ class Loader {
     look("model", bind_options(other.model));
     look("train", bind_options(other.train));
     look("federation", bind_options(other.federation));
+    look("guard", bind_options(other.guard));
     look("eval", bind_options(other.eval));
     look("output", bind_options(other.output));
+    look("serve", bind_options(other.serve));
     look("debug", bind_options(other.debug));
     if (!elsewhere.empty())
       return fmt::format(" ('{}' belongs {})", entry.key, join(elsewhere, " or "));
@@ -448,6 +452,7 @@ std::string Experiment::toml() const {
          section_text("\n[model]\n", options_in_use(copy.model)) +
          section_text("\n[train]\n", bind_options(copy.train)) +
          section_text("\n[federation]\n", bind_options(copy.federation)) +
+         (guard == GuardOptions() ? "" : section_text("\n[guard]\n", bind_options(copy.guard))) +
          section_text("\n[eval]\n", bind_options(copy.eval)) +
          section_text("\n[output]\n", bind_options(copy.output)) +
          section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());

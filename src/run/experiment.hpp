@@ -11,6 +11,7 @@
 #include "base/options.hpp"
 #include "base/status.hpp"
 #include "data/federation.hpp"
+#include "guard/options.hpp"
 #include "method/any_method.hpp"
 #include "model/model.hpp"
 #include "model/options.hpp"
@@ -101,6 +102,36 @@ struct OutputOptions {
   }
 };
 
+/// Section [serve]: what `tessera serve` needs to know of a real federation, and how patient it is.
+/// A simulation disregards it. Like [debug] it is no part of what makes two experiments the same.
+struct ServeOptions {
+  /// Names between commas, as in the certificates; ids follow the natural order of names.
+  std::string members, newcomers;
+  /// Seconds; 0: no limit.
+  double deadline = 600;
+  double start_deadline = 86400;
+  /// Clients that must have joined before round 1; 0: all members.
+  int64_t wait_for = 0;
+  double over_select = 0;
+  double hold = 20;
+  static void options(auto& o, auto&& f) {
+    f(any("members", "names of the clients, \"north,south\"; none: 0, 1, … as the set has them"),
+      o.members);
+    f(any("newcomers", "names of clients that only receive models; none: by [data] newcomers"),
+      o.newcomers);
+    f(at_least("deadline", 0, "seconds that a round or evaluation waits for answers; 0: no limit"),
+      o.deadline);
+    f(at_least("start_deadline", 0, "seconds that the start waits for clients; 0: no limit"),
+      o.start_deadline);
+    f(at_least("wait_for", 0, "clients that must be there before round 1; 0: all members"),
+      o.wait_for);
+    f(between("over_select", 0, 10,
+              "ask so many more clients than a round needs, as a share; the fastest count"),
+      o.over_select);
+    f(between("hold", 0.05, 60, "seconds that a client's question for work is held open"), o.hold);
+  }
+};
+
 /// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
 /// of what makes two experiments the same: toml() leaves it out.
 struct DebugOptions {
@@ -121,8 +152,10 @@ struct Experiment {
   ModelOptions model;
   TrainOptions train;
   FederationOptions federation;
+  GuardOptions guard;
   EvalOptions eval;
   OutputOptions output;
+  ServeOptions serve;
   DebugOptions debug;
   /// Chosen by [method] name or by the command line; `draft` is of this method.
   MethodInfo method;
@@ -132,7 +165,8 @@ struct Experiment {
   View headline() const;
 
   /// The whole experiment as TOML, every default written out; loads back to the same experiment.
-  /// Without [debug] and without [method.NAME] of other methods.
+  /// Without [serve] and [debug] and without [method.NAME] of other methods; without [guard] where
+  /// none of it is on, so that it is the text of versions that had none.
   std::string toml() const;
 };
 

@@ -1,12 +1,13 @@
 #include "run/history.hpp"
 
+#include <array>
 #include <bit>
 #include <filesystem>
 
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "4";
+constexpr const char* kHistoryFormat = "4";
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
@@ -36,7 +37,7 @@ CREATE TABLE images (round INTEGER, name TEXT, sha256 TEXT, PRIMARY KEY (round, 
 CREATE TABLE problems (round INTEGER, client INTEGER, kind TEXT, reason TEXT);
 CREATE INDEX problems_by_round ON problems (round);
 )";
-struct Kind {
+struct EvalKind {
   const char* view;
   const char* part;
   const ClientMetrics* (*get)(const Evaluation&);
@@ -49,7 +50,7 @@ Status with_advice(const Status& status) {
 
 const ClientMetrics* maybe(const std::optional<ClientMetrics>& m) { return m ? &*m : nullptr; }
 
-constexpr Kind kKinds[] = {
+constexpr EvalKind kKinds[] = {
     {"pre", "test", [](const Evaluation& e) { return &e.pre_test; }},
     {"post", "test", [](const Evaluation& e) { return &e.post_test; }},
     {"global", "test", [](const Evaluation& e) { return maybe(e.global_test); }},
@@ -74,33 +75,33 @@ const char* name_of(Problem::Kind kind) {
 
 Result<History> History::create(const std::string& path,
                                 const std::vector<std::pair<std::string, std::string>>& meta,
-                                const Federation& federation) {
+                                const Roster& roster) {
   TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadWrite));
   History history(std::move(database));
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
   TESSERA_RETURN_IF_ERROR(history.database_.execute(kSchema));
-  TESSERA_RETURN_IF_ERROR(history.put("format", kFormat));
+  TESSERA_RETURN_IF_ERROR(history.put("format", kHistoryFormat));
   for (const auto& [key, value] : meta) TESSERA_RETURN_IF_ERROR(history.put(key, value));
-  TESSERA_RETURN_IF_ERROR(history.write_clients(federation));
+  TESSERA_RETURN_IF_ERROR(history.write_clients(roster));
   TESSERA_RETURN_IF_ERROR(transaction.commit());
   return history;
 }
 
-Status History::write_clients(const Federation& federation) {
+Status History::write_clients(const Roster& roster) {
   TESSERA_ASSIGN(auto client, database_.prepare("INSERT INTO clients VALUES (?,?,?,?,?,?)"));
   TESSERA_ASSIGN(auto label, database_.prepare("INSERT INTO labels VALUES (?,?,?,?)"));
   int64_t id = 0;
-  for (const auto* group : {&federation.clients, &federation.newcomers}) {
-    for (const auto& data : *group) {
-      client.bind_all(id, data.name, group == &federation.newcomers, data.size(Part::kTrain),
-                      data.size(Part::kVal), data.size(Part::kTest));
+  for (const auto* group : {&roster.clients, &roster.newcomers}) {
+    for (const auto& member : *group) {
+      client.bind_all(id, member.name, group == &roster.newcomers, member.train, member.val,
+                      member.test);
       TESSERA_RETURN_IF_ERROR(client.run());
-      for (const auto& [part, name] :
-           {std::pair{Part::kTrain, "train"}, {Part::kVal, "val"}, {Part::kTest, "test"}}) {
-        const auto counts = data.class_counts(part);
+      constexpr std::array kParts{"train", "val", "test"};
+      for (size_t part = 0; part < kParts.size(); ++part) {
+        const auto& counts = member.labels[part];
         for (size_t k = 0; k < counts.size(); ++k) {
           if (counts[k] == 0) continue;
-          label.bind_all(id, name, static_cast<int64_t>(k), counts[k]);
+          label.bind_all(id, kParts[part], static_cast<int64_t>(k), counts[k]);
           TESSERA_RETURN_IF_ERROR(label.run());
         }
       }
@@ -116,11 +117,11 @@ Result<History> History::open_as(const std::string& path, Database::Mode mode) {
   TESSERA_RETURN_IF_ERROR(with_advice(database->quick_check()));
   History history(*std::move(database));
   const auto format = history.format();
-  if (format != kFormat)
+  if (format != kHistoryFormat)
     return fail(Error::kInvalid,
                 "{}: written by another program or version (format {}, expected "
                 "{}); start anew with --force",
-                path, printable(format), kFormat);
+                path, printable(format), kHistoryFormat);
   return history;
 }
 

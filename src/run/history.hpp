@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/status.hpp"
-#include "data/federation.hpp"
 #include "io/sha256.hpp"
 #include "io/sqlite.hpp"
 #include "run/reports.hpp"
+#include "run/roster.hpp"
 
 namespace tessera {
 
@@ -45,7 +45,7 @@ class History {
   /// A new file with the facts of the run; an old one must have been removed.
   static Result<History> create(const std::string& path,
                                 const std::vector<std::pair<std::string, std::string>>& meta,
-                                const Federation& federation);
+                                const Roster& roster);
   /// An existing file, whole and of this format, cut back to the rounds 1 … `round`. What is left
   /// must be what it was when running_digest() gave `expected`; an evaluation of `round` that came
   /// after that moment is dropped, too. On an error the file stays as it is.
@@ -115,7 +115,7 @@ class History {
   static Result<History> open_as(const std::string& path, Database::Mode mode);
   std::string format();
   Status put(const std::string& key, const std::string& value);
-  Status write_clients(const Federation& federation);
+  Status write_clients(const Roster& roster);
   Status write_evaluation(const EvalReport& evaluation);
   Status write_confusions(const EvalReport& evaluation);
   Status write_traffic(const EvalReport& evaluation, double seconds);

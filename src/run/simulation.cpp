@@ -6,31 +6,49 @@
 
 namespace tessera {
 
+namespace {
+
+TrainOptions resolved(TrainOptions train, bool multi_label_loss) {
+  if (train.loss == "auto") train.loss = multi_label_loss ? "multilabel" : "ce";
+  return train;
+}
+
+}  // namespace
+
 TrainOptions resolved_train(const Experiment& experiment, const Federation& federation) {
-  TrainOptions out = experiment.train;
-  if (out.loss == "auto") out.loss = federation.multi_label_loss ? "multilabel" : "ce";
-  return out;
+  return resolved(experiment.train, federation.multi_label_loss);
 }
 
 Result<Session> make_session(const Experiment& experiment, const Federation& federation,
                              std::vector<std::string>* notes) {
-  TESSERA_ASSIGN(auto model,
-                 make_model(experiment.model, {federation.sample_shape, federation.classes}));
+  return make_session(experiment,
+                      SessionFacts{.sample_shape = federation.sample_shape,
+                                   .classes = federation.classes,
+                                   .multi_label_loss = federation.multi_label_loss,
+                                   .clients = std::ssize(federation.clients),
+                                   .newcomers = std::ssize(federation.newcomers),
+                                   .commons = &federation.commons},
+                      notes);
+}
+
+Result<Session> make_session(const Experiment& experiment, const SessionFacts& facts,
+                             std::vector<std::string>* notes) {
+  TESSERA_ASSIGN(auto model, make_model(experiment.model, {facts.sample_shape, facts.classes}));
   if (!experiment.model.start.empty()) {
     TESSERA_ASSIGN(auto note, warm_start(*model, experiment.model.start));
     if (notes) notes->push_back(std::move(note));
   }
-  const auto train = resolved_train(experiment, federation);
+  const auto train = resolved(experiment.train, facts.multi_label_loss);
   Session session({.model = std::move(model),
                    .method = experiment.draft->build(train),
                    .info = experiment.method,
                    .seed = static_cast<uint64_t>(experiment.run.seed),
                    .loss = train.loss_kind(),
-                   .clients = std::ssize(federation.clients),
-                   .newcomers = std::ssize(federation.newcomers),
+                   .clients = facts.clients,
+                   .newcomers = facts.newcomers,
                    .rounds = experiment.run.rounds,
                    .participation = experiment.federation.participation});
-  TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, &federation.commons)));
+  TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, facts.commons)));
   const auto& options = experiment.federation;
   const int64_t cohort =
       session.info().pooled

@@ -12,6 +12,15 @@
 
 namespace tessera {
 
+/// What a session has to know of the data, wherever they are.
+struct SessionFacts {
+  std::vector<int64_t> sample_shape;
+  int64_t classes = 0;
+  bool multi_label_loss = false;
+  int64_t clients = 0, newcomers = 0;
+  const ClientData* commons = nullptr;  // the server's public samples; may be null
+};
+
 /// The experiment's training options as methods get them: a loss that the data choose is chosen, so
 /// `loss` is never "auto".
 TrainOptions resolved_train(const Experiment& experiment, const Federation& federation);
@@ -22,6 +31,11 @@ TrainOptions resolved_train(const Experiment& experiment, const Federation& fede
 /// the clients of a round. The result borrows nothing. `notes`, if given, gets what a user should
 /// know of the model: which weights it starts from.
 Result<Session> make_session(const Experiment& experiment, const Federation& federation,
+                             std::vector<std::string>* notes = nullptr);
+
+/// The same of data that are elsewhere. Both ends of a real federation make theirs from the same
+/// facts.
+Result<Session> make_session(const Experiment& experiment, const SessionFacts& facts,
                              std::vector<std::string>* notes = nullptr);
 
 struct SimulationOptions {

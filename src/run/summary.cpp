@@ -78,20 +78,20 @@ json text(const std::string& value) {
   return json::parse(json(value).dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-json class_names(const Federation& federation) {
+json class_names(const Roster& roster) {
   auto out = json::array();
-  for (int64_t k = 0; k < federation.classes; ++k) {
+  for (int64_t k = 0; k < roster.classes; ++k) {
     const auto i = static_cast<size_t>(k);
-    out.push_back(i < federation.class_names.size() ? text(federation.class_names[i])
+    out.push_back(i < roster.class_names.size() ? text(roster.class_names[i])
                                                     : json(std::to_string(k)));
   }
   return out;
 }
 
 // Recall and precision of every class over all test samples, and what was taken for what.
-json class_figures(const std::vector<History::ConfusionRow>& rows, const Federation& federation) {
+json class_figures(const std::vector<History::ConfusionRow>& rows, const Roster& roster) {
   if (rows.empty()) return {{"recall", nullptr}, {"precision", nullptr}, {"confusion", nullptr}};
-  const auto classes = static_cast<size_t>(federation.classes);
+  const auto classes = static_cast<size_t>(roster.classes);
   std::vector<std::vector<int64_t>> counts(classes, std::vector<int64_t>(classes));
   std::vector<int64_t> truth(classes), predicted(classes);
   for (const auto& row : rows) {
@@ -103,7 +103,7 @@ json class_figures(const std::vector<History::ConfusionRow>& rows, const Federat
     return number(static_cast<double>(part) / static_cast<double>(whole));
   };
   json recall = json::object(), precision = json::object();
-  const auto names = class_names(federation);
+  const auto names = class_names(roster);
   for (size_t k = 0; k < classes; ++k) {
     recall[names[k].get<std::string>()] = share(counts[k][k], truth[k]);
     precision[names[k].get<std::string>()] = share(counts[k][k], predicted[k]);
@@ -113,7 +113,7 @@ json class_figures(const std::vector<History::ConfusionRow>& rows, const Federat
 
 // Everything about one group: headline, both views, best round, last five.
 Result<json> group_block(History& history, const std::string& who, const Experiment& experiment,
-                         const Federation& federation, std::span<const int64_t> evaluated) {
+                         const Roster& roster, std::span<const int64_t> evaluated) {
   json out;
   const auto& metric = metric_of(experiment.eval.metric);
   for (const View view : {View::kPre, View::kPost}) {
@@ -137,7 +137,7 @@ Result<json> group_block(History& history, const std::string& who, const Experim
     out["best"] = best_by_validation(test, val, metric);
     out["last5_mean"] = number(last_five(test, evaluated));
     TESSERA_ASSIGN(const auto confusion, history.confusion(who, name, evaluated.back()));
-    out.update(class_figures(confusion, federation));
+    out.update(class_figures(confusion, roster));
   }
   TESSERA_ASSIGN(const auto global, history.evals(who, "global", "test"));
   out["global_accuracy"] = number(at_round(global, evaluated.back()).mean);
@@ -145,11 +145,11 @@ Result<json> group_block(History& history, const std::string& who, const Experim
 }
 
 // By client, kinds apart; the first ones stand for all.
-json problem_list(const std::vector<ProblemCount>& problems, const Federation& federation) {
+json problem_list(const std::vector<ProblemCount>& problems, const Roster& roster) {
   auto out = json::array();
   for (const auto& problem : problems) {
     if (out.size() == kMostProblems) break;
-    out.push_back({{"client", text(federation.name_of(problem.client))},
+    out.push_back({{"client", text(roster.name_of(problem.client))},
                    {"id", problem.client},
                    {"kind", problem.kind},
                    {"count", problem.count},
@@ -176,7 +176,7 @@ First first_of(const std::vector<ProblemCount>& problems, Problem::Kind kind) {
 
 // Names of the clients that were asked in some round and whose upload never counted.
 json never_counted(const std::vector<ProblemCount>& problems, const Experiment& experiment,
-                   const Federation& federation) {
+                   const Roster& roster) {
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   const auto& options = experiment.federation;
   std::map<ClientId, int64_t> left;  // how often asked, less how often rejected
@@ -186,22 +186,22 @@ json never_counted(const std::vector<ProblemCount>& problems, const Experiment& 
   if (left.empty() || experiment.method.pooled) return out;
   for (int64_t round = 1; round <= experiment.run.rounds; ++round)
     for (const ClientId id :
-         cohort_of(seed, round, std::ssize(federation.clients), options.participation))
+         cohort_of(seed, round, std::ssize(roster.clients), options.participation))
       if (left.contains(id) && !is_dropped(seed, round, id, options.drop_rate)) ++left[id];
   for (const auto& [id, times] : left)
-    if (times == 0) out.push_back(text(federation.name_of(id)));
+    if (times == 0) out.push_back(text(roster.name_of(id)));
   return out;
 }
 
 // Why the numbers do not tell what was asked for; null if they do.
 json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& totals,
-             const Experiment& experiment, const Federation& federation) {
+             const Experiment& experiment, const Roster& roster) {
   std::vector<std::string> out;
   if (totals.counted == 0) {
     const auto first = first_of(problems, Problem::Kind::kUpload).problem;
     out.push_back(first
                       ? fmt::format("no round counted: client {} in round {}: {}",
-                                    federation.name_of(first->client), first->round, first->reason)
+                                    roster.name_of(first->client), first->round, first->reason)
                       : fmt::format("no round counted: fewer than federation.min_replies = {} "
                                     "uploads arrived in each",
                                     experiment.federation.min_replies));
@@ -209,7 +209,7 @@ json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& tot
   if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation); first)
     out.push_back(fmt::format("the evaluation of {} failed, first client {} after round {}: {}",
                               clients == 1 ? "a client" : fmt::format("{} clients", clients),
-                              federation.name_of(first->client), first->round, first->reason));
+                              roster.name_of(first->client), first->round, first->reason));
   return out.empty() ? json(nullptr) : text(join(out, "; "));
 }
 
@@ -223,61 +223,61 @@ Summary headline_of(std::span<const Evaluation> clients, View headline) {
 }
 
 std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
-                                                           const Federation& federation,
+                                                           const Roster& roster,
                                                            const Model& model,
                                                            const std::string& config) {
   return {{"name", experiment.run.name},
           {"method", experiment.method.name},
-          {"dataset", federation.set},
+          {"dataset", roster.set},
           {"model", experiment.model.name},
           {"partition", experiment.data.partition},
-          {"clients", std::to_string(federation.clients.size())},
-          {"newcomers", std::to_string(federation.newcomers.size())},
+          {"clients", std::to_string(roster.clients.size())},
+          {"newcomers", std::to_string(roster.newcomers.size())},
           {"rounds", std::to_string(experiment.run.rounds)},
           {"seed", std::to_string(experiment.run.seed)},
           {"parameters", std::to_string(model.layout().numel())},
           {"headline", view_name(experiment.headline())},
-          {"class_names", json(federation.class_names).dump()},
+          {"class_names", json(roster.class_names).dump()},
           {"config", config},
-          {"partition_digest", federation.digest},
-          {"data_digest", federation.data_digest},
+          {"partition_digest", roster.digest},
+          {"data_digest", roster.data_digest},
           {"metric", experiment.eval.metric},
           {"state", "running"}};
 }
 
-Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
+Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster& roster,
                                      const Model& model, History& history) {
   json out{{"method", experiment.method.name},
            {"name", experiment.run.name},
-           {"dataset", federation.set},
+           {"dataset", roster.set},
            {"partition", experiment.data.partition},
            {"model", experiment.model.name},
-           {"clients", federation.clients.size()},
+           {"clients", roster.clients.size()},
            {"rounds", experiment.run.rounds},
            {"seed", experiment.run.seed},
            {"parameters", model.layout().numel()},
            {"headline", view_name(experiment.headline())},
            {"metric", experiment.eval.metric},
-           {"class_names", class_names(federation)},
-           {"partition_digest", federation.digest},
-           {"data_digest", federation.data_digest},
+           {"class_names", class_names(roster)},
+           {"partition_digest", roster.digest},
+           {"data_digest", roster.data_digest},
            {"config_digest", config_digest(experiment.toml())}};
   TESSERA_ASSIGN(const auto evaluated, history.evaluated_rounds());
   if (evaluated.empty()) return fail(Error::kInternal, "the history has no evaluation");
   TESSERA_ASSIGN(const auto clients,
-                 group_block(history, "clients", experiment, federation, evaluated));
+                 group_block(history, "clients", experiment, roster, evaluated));
   out.update(clients);
-  if (!federation.newcomers.empty()) {
+  if (!roster.newcomers.empty()) {
     TESSERA_ASSIGN(auto newcomers,
-                   group_block(history, "newcomers", experiment, federation, evaluated));
-    newcomers["clients"] = federation.newcomers.size();
+                   group_block(history, "newcomers", experiment, roster, evaluated));
+    newcomers["clients"] = roster.newcomers.size();
     out["newcomers"] = std::move(newcomers);
   }
   // Of the last evaluation: every one costs about the same, and how often a run evaluates is its
   // own affair.
   TESSERA_ASSIGN(const auto traffic, history.last_eval_traffic());
   out["evaluation"] = {{"bytes_down", traffic.eval_down}, {"bytes_up", traffic.eval_up}};
-  if (!federation.newcomers.empty())
+  if (!roster.newcomers.empty())
     out["onboarding"] = {{"exchanges", traffic.exchanges},
                          {"bytes_down", traffic.onboard_down},
                          {"bytes_up", traffic.onboard_up}};
@@ -296,10 +296,10 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federat
   int64_t total = 0;
   for (const auto& problem : problems) total += problem.count;
   TESSERA_ASSIGN(out["figures_digest"], history.figures_digest());
-  out["problems"] = problem_list(problems, federation);
+  out["problems"] = problem_list(problems, roster);
   out["problems_total"] = total;
-  out["failed"] = failure(problems, totals, experiment, federation);
-  out["never_counted"] = never_counted(problems, experiment, federation);
+  out["failed"] = failure(problems, totals, experiment, roster);
+  out["never_counted"] = never_counted(problems, experiment, roster);
   return out;
 }
 

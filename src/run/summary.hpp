@@ -19,7 +19,7 @@ Summary headline_of(std::span<const Evaluation> clients, View headline);
 /// The `meta` rows of a history at its start: keys and values as text, in a fixed order, with state
 /// "running". `config` is the resolved experiment's text (config.toml).
 std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
-                                                           const Federation& federation,
+                                                           const Roster& roster,
                                                            const Model& model,
                                                            const std::string& config);
 
@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
 /// null. Numbers of nobody are null. Accuracies are fractions, times seconds, traffic bytes; what
 /// is not "best" or "last5" is of the last evaluation. kInternal for a history without evaluations;
 /// errors of the history as they are.
-Result<nlohmann::json> summarize_run(const Experiment& experiment, const Federation& federation,
+Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster& roster,
                                      const Model& model, History& history);
 
 }  // namespace tessera

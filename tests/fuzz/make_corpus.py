@@ -5,6 +5,7 @@ The files come from Python's own zipfile, tarfile, gzip and lzma, so they are a 
 the formats. Run it again after a change here; the result is the same bytes every time.
 """
 import gzip
+import hashlib
 import io
 import json
 import lzma
@@ -252,6 +253,51 @@ def make_schema():
     put("schema/bad-list", b"[]")
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def make_chunk():
+    """As fuzz_chunk.cpp reads them: flags, size, SHA-256, then offset, CRC-32C, length, data each."""
+    message = bytes(range(200))
+
+    def chunk(begin, end, offset=None, damage=0, text=message):
+        data = text[begin:end]
+        place = begin if offset is None else offset
+        return struct.pack("<QIH", place % 2**64, crc32c(data) ^ damage, len(data)) + data
+
+    def stream(chunks, size=200, digest=None, flags=0):
+        sha = hashlib.sha256(message).digest() if digest is None else digest
+        return bytes([flags]) + struct.pack("<I", size) + sha + b"".join(chunks)
+
+    three = [chunk(0, 80), chunk(80, 160), chunk(160, 200)]
+    put("chunk/ok-one", stream([chunk(0, 200)]))
+    put("chunk/ok-three", stream(three))
+    put("chunk/ok-bytes", stream([chunk(i, i + 1) for i in range(200)]))
+    put("chunk/ok-resumed", stream([three[0], chunk(80, 160, damage=1), three[1], three[2]]))
+    put("chunk/ok-mended", stream([chunk(0, 99, damage=7), chunk(99, 200, damage=7)],
+                                  digest=bytes(32), flags=3))
+    put("chunk/bad-gap", stream([three[0], three[2]]))
+    put("chunk/bad-overlap", stream([three[0], chunk(79, 200)]))
+    put("chunk/bad-repeated", stream([three[0], three[0], three[2]]))
+    put("chunk/bad-order", stream(three[::-1]))
+    put("chunk/bad-crc", stream([three[0], chunk(80, 160, damage=2**31), three[2]]))
+    put("chunk/bad-digest", stream(three, digest=bytes(32)))
+    put("chunk/bad-excess", stream(three, size=199))
+    put("chunk/bad-missing", stream(three, size=201))
+    put("chunk/bad-empty-chunk", stream([chunk(0, 0), chunk(0, 199)]))
+    put("chunk/bad-offset", stream([chunk(0, 200, offset=-1)]))
+    put("chunk/bad-far", stream([chunk(0, 200, offset=2**63 - 1)]))
+    put("chunk/bad-no-size", stream([], size=0))
+    put("chunk/bad-huge-size", stream(three, size=2**32 - 1))
+    cuts("chunk/bad", stream(three), 0, 36, 37, 60, 200)
+
+
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json, make_schema):
+             make_archive, make_json, make_schema, make_chunk):
     make()

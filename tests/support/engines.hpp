@@ -15,10 +15,10 @@ namespace tessera::test {
 class ShufflingEngine final : public Engine {
  public:
   ShufflingEngine(Engine& inner, uint64_t key) : inner_(inner), key_(key) {}
-  void run(const std::function<void(const Post&)>& ask, Deadline deadline,
+  void run(const std::function<void(const Post&)>& ask, Limits limits,
            const OnReply& on_reply) override {
     std::vector<Reply> replies;
-    inner_.run(ask, deadline, [&](Reply reply) { replies.push_back(std::move(reply)); });
+    inner_.run(ask, limits, [&](Reply reply) { replies.push_back(std::move(reply)); });
     Rng(derive(key_, ++runs_)).shuffle(std::span(replies));
     for (auto& reply : replies) on_reply(std::move(reply));
   }
@@ -35,7 +35,7 @@ class MeddlingEngine final : public Engine {
   std::function<void(Task&)> on_task = [](Task&) {};
   std::function<void(Reply&)> on_reply = [](Reply&) {};
 
-  void run(const std::function<void(const Post&)>& ask, Deadline deadline,
+  void run(const std::function<void(const Post&)>& ask, Limits limits,
            const OnReply& deliver) override {
     inner_.run(
         [&](const Post& post) {
@@ -44,7 +44,7 @@ class MeddlingEngine final : public Engine {
             post(std::move(task));
           });
         },
-        deadline,
+        limits,
         [&](Reply reply) {
           on_reply(reply);
           deliver(std::move(reply));

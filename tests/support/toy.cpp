@@ -119,7 +119,8 @@ Session session_of(const Toy& toy, const ToyOptions& options) {
                   .clients = std::ssize(toy.federation.clients),
                   .newcomers = std::ssize(toy.federation.newcomers),
                   .rounds = options.rounds,
-                  .participation = options.federation.participation});
+                  .participation = options.federation.participation,
+                  .guard = Guard(options.guard)});
 }
 
 }  // namespace

@@ -38,6 +38,7 @@ struct ToyOptions {
   std::vector<std::pair<std::string, std::string>> words;
   TrainOptions train;
   FederationOptions federation;
+  GuardOptions guard;
   int64_t rounds = 5;
   int threads = 1;
   bool through_wire = false;

@@ -97,8 +97,9 @@ Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
   return reply;
 }
 
-void LocalEngine::run(const std::function<void(const Post&)>& ask, Deadline deadline,
+void LocalEngine::run(const std::function<void(const Post&)>& ask, Limits limits,
                       const OnReply& on_reply) {
+  const auto& deadline = limits.deadline;
   if (options_.threads <= 1) return ask([&](Task task) { on_reply(one(task, deadline)); });
   Exchange exchange(static_cast<size_t>(options_.threads));
   std::vector<std::jthread> workers;

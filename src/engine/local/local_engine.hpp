@@ -30,7 +30,7 @@ class LocalEngine final : public Engine {
   /// Borrows the host, which must outlive the engine.
   LocalEngine(ClientHost& host, LocalEngineOptions options);
   /// At most `threads` downloads wait beside those being worked on.
-  void run(const std::function<void(const Post&)>& ask, Deadline deadline,
+  void run(const std::function<void(const Post&)>& ask, Limits limits,
            const OnReply& on_reply) override;
 
  private:

@@ -26,7 +26,7 @@ struct Engines : Trio {
         [&](const Post& post) {
           for (const auto& task : tasks) post(task);
         },
-        deadline,
+        {deadline},
         [&](Reply reply) {
           const auto client = reply.client;
           EXPECT_TRUE(out.emplace(client, std::move(reply)).second) << "two replies of " << client;
@@ -47,7 +47,7 @@ TEST(LocalEngine, EveryTaskIsAnsweredOnceOnAnyNumberOfThreads) {
         [&](const Post& post) {
           for (const ClientId id : {2, 0, 1}) post(e.train(id, 1));
         },
-        std::nullopt,
+        Limits{},
         [&](const Reply& reply) {
           ++replies;
           EXPECT_EQ(std::this_thread::get_id(), caller);
@@ -68,7 +68,7 @@ TEST(LocalEngine, RepliesArriveWhileTasksAreStillPosted) {
             most = std::max(most, ++posted - answered);
           }
         },
-        std::nullopt, [&](const Reply&) { ++answered; });
+        Limits{}, [&](const Reply&) { ++answered; });
     EXPECT_EQ(answered, 200);
     EXPECT_LE(most, 3 * threads + 1) << "downloads under way must stay few";
   }
@@ -96,7 +96,7 @@ TEST(LocalEngine, ManyClientsAtOnceKeepTheirStatesApart) {
         [&](const Post& post) {
           for (ClientId id = 0; id < kClients; ++id) post(task(id));
         },
-        std::nullopt, [](const Reply& reply) { EXPECT_THAT(reply.status, Succeeds()); });
+        Limits{}, [](const Reply& reply) { EXPECT_THAT(reply.status, Succeeds()); });
   };
   for (int64_t round = 1; round <= kRounds; ++round) {
     everybody([&](ClientId id) {
@@ -129,7 +129,7 @@ TEST(LocalEngine, WhatAskThrowsIsThrownOnceNothingIsUnderWay) {
                        post(e.train(0, 1));
                        throw std::runtime_error("no more");
                      },
-                     std::nullopt, [](const Reply&) {}),
+                     Limits{}, [](const Reply&) {}),
                  std::runtime_error);
     const int done = steps;
     EXPECT_LE(done, 1);

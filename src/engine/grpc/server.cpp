@@ -1,0 +1,98 @@
+#include "engine/grpc/server.hpp"
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "engine/grpc/address.hpp"
+#include "engine/grpc/credentials.hpp"
+#include "engine/grpc/service.hpp"
+
+namespace tessera {
+namespace {
+
+// Of a chunk, beside its data; other messages are smaller than a chunk.
+constexpr int64_t kMessageOverhead = 64 << 10;
+constexpr int kHandshakeMilliseconds = 20'000;
+constexpr int kCallsPerConnection = 16;
+
+Result<std::shared_ptr<grpc::ServerCredentials>> listening_credentials(const ServerOptions& options,
+                                                                       const HostPort& place,
+                                                                       ServiceHost& host) {
+  if (options.insecure) {
+    TESSERA_RETURN_IF_ERROR(may_go_without_tls(place));
+    return grpc::InsecureServerCredentials();
+  }
+  return server_credentials(
+      {.identity_dir = options.identity_dir,
+       .reload_seconds = options.reload_seconds,
+       .revoked = [&host](const std::string& serial) { return host.revoked(serial); },
+       .on_refused =
+           [&host](const CertificateFacts& who, const std::string& sentence) {
+             host.on_event({.kind = ServiceEvent::Kind::kDenied,
+                            .name = who.name,
+                            .text = "handshake: " + sentence,
+                            .serial = who.serial});
+           }});
+}
+
+void set_limits(grpc::ServerBuilder& builder, int threads) {
+  grpc::ResourceQuota quota("federation");
+  quota.SetMaxThreads(threads);
+  builder.SetResourceQuota(quota);
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMostChunkBytes + kMessageOverhead));
+  builder.SetMaxSendMessageSize(static_cast<int>(kMostChunkBytes + kMessageOverhead));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
+  // Two servers on one port would share the callers between them.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // Nobody is cut off for asking too often whether the line is still there.
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+}
+
+}  // namespace
+
+struct FederationServer::Parts {
+  Parts(ServiceHost& host, const ServiceOptions& options) : service(host, options) {}
+  FederationService service;
+  std::unique_ptr<grpc::Server> server;
+  std::string address;
+};
+
+FederationServer::FederationServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+FederationServer::~FederationServer() { stop(); }
+
+Result<std::unique_ptr<FederationServer>> FederationServer::start(const ServerOptions& options,
+                                                                  ServiceHost& host) {
+  prepare_grpc();
+  TESSERA_ASSIGN(auto place, parse_address(options.listen));
+  if (options.retry.chunk_bytes < 1 || options.retry.chunk_bytes > kMostChunkBytes)
+    return fail(Error::kInvalid, "chunks have 1 … {} bytes, not {}", kMostChunkBytes,
+                options.retry.chunk_bytes);
+  TESSERA_ASSIGN(const auto credentials, listening_credentials(options, place, host));
+  TESSERA_RETURN_IF_ERROR(try_listening(place));
+  auto parts = std::make_unique<Parts>(
+      host, ServiceOptions{
+                .insecure = options.insecure, .retry = options.retry, .streams = options.streams});
+  grpc::ServerBuilder builder;
+  set_limits(builder, options.threads);
+  builder.RegisterService(&parts->service);
+  builder.AddListeningPort(place.text(), credentials, &place.port);
+  parts->server = builder.BuildAndStart();
+  if (!parts->server) return fail(Error::kIo, "{}: gRPC cannot listen there", options.listen);
+  parts->address = place.text();
+  return std::unique_ptr<FederationServer>(new FederationServer(std::move(parts)));
+}
+
+const std::string& FederationServer::address() const { return parts_->address; }
+void FederationServer::wake(int64_t member) { parts_->service.wake(member); }
+void FederationServer::wake() { parts_->service.wake(); }
+
+void FederationServer::stop(std::chrono::milliseconds grace) {
+  if (!parts_->server) return;
+  parts_->service.stop();
+  parts_->server->Shutdown(std::chrono::system_clock::now() + grace);
+  parts_->server.reset();
+}
+
+}  // namespace tessera

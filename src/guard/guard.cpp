@@ -1,0 +1,217 @@
+#include "guard/guard.hpp"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+#include "base/key.hpp"
+#include "guard/coding.hpp"
+#include "guard/frame.hpp"
+#include "io/tensor/tensor_codec.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int64_t kFewest = 16;
+
+bool is_buffers(const std::string& name) { return name == "b" || name.ends_with(".b"); }
+
+bool same_kind(const Tensor& a, const Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
+}
+
+// Those of the download that a tensor may be relative to, by name: the same list at both ends.
+std::vector<Tensor> alike(const TensorDict& down, const Tensor& tensor) {
+  std::vector<Tensor> out;
+  for (const auto& [name, one] : down)
+    if (same_kind(one, tensor)) out.push_back(one);
+  return out;
+}
+
+// Summed in order and in double: neither threads nor vector units may choose another neighbour.
+double distance(const Tensor& a, const Tensor* b) {
+  const auto x = a.contiguous(), y = b ? b->contiguous() : x;
+  const auto *p = x.data_ptr<float>(), *q = y.data_ptr<float>();
+  double sum = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double d = b ? static_cast<double>(p[i]) - q[i] : p[i];
+    sum += d * d;
+  }
+  return sum;
+}
+
+// 0: none; else the number of the nearest, from 1.
+int64_t nearest_of(const std::vector<Tensor>& candidates, const Tensor& tensor) {
+  int64_t out = 0;
+  double least = candidates.empty() ? 0 : distance(tensor, nullptr);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double here = distance(tensor, &candidates[i]);
+    if (here < least) least = here, out = static_cast<int64_t>(i) + 1;
+  }
+  return out;
+}
+
+Result<Tensor> take_entry(TensorDict& sealed, const std::string& name, at::ScalarType type,
+                          at::IntArrayRef shape) {
+  const auto node = sealed.extract(name);
+  if (node.empty()) return fail(Error::kInvalid, "'{}' is missing", name);
+  const auto& tensor = node.mapped();
+  const auto text = [](at::ScalarType t, at::IntArrayRef sizes) {
+    return fmt::format("{} [{}]", at::toString(t), fmt::join(sizes.begin(), sizes.end(), ", "));
+  };
+  if (tensor.scalar_type() != type || tensor.sizes() != shape)
+    return fail(Error::kInvalid, "'{}' is {}, expected {}", name,
+                text(tensor.scalar_type(), tensor.sizes()), text(type, shape));
+  return tensor;
+}
+
+std::string quoted(const std::string& name) { return "'" + name + "'"; }
+
+}  // namespace
+
+bool Guard::shrinks(const std::string& name, const Tensor& tensor, const TensorDict& down) const {
+  return compresses() && tensor.scalar_type() == at::kFloat && tensor.numel() >= kFewest &&
+         tensor.numel() <= std::numeric_limits<int32_t>::max() && !is_buffers(name) &&
+         (options_.compress != "topk" || !alike(down, tensor).empty());
+}
+
+Status Guard::seal_one(const std::string& name, const Tensor& tensor, const TensorDict& down,
+                       uint64_t key, const TensorDict& before, TensorDict& memory,
+                       TensorDict& out) const {
+  const auto candidates = alike(down, tensor);
+  const int64_t from = nearest_of(candidates, tensor);
+  auto change = from == 0 ? tensor : tensor - candidates[static_cast<size_t>(from - 1)];
+  const auto old = before.find(name);
+  if (old != before.end() && same_kind(old->second, tensor)) change = change + old->second;
+  change = change.reshape({-1});
+  if (!at::isfinite(change).all().item<bool>())
+    return fail(Error::kInvalid, "'{}' is not finite", name);
+  out.emplace(name + "/from", at::scalar_tensor(from, at::kLong));
+  if (options_.compress == "fp16") {
+    auto half = to_half(change);
+    if (!half.ok()) return at_place(half.status(), quoted(name));
+    out.emplace(name + "/fp16", *half);
+  } else if (options_.compress == "int8") {
+    auto coded = to_int8(change, key);
+    out.emplace(name + "/int8", coded.steps), out.emplace(name + "/scale", coded.scale);
+  } else {
+    auto sent = largest(change, sparse_count(options_.topk, change.numel()));
+    auto rest = change.clone();
+    rest.index_fill_(0, sent.index.to(at::kLong), 0);
+    memory.emplace(name, rest.view(tensor.sizes()));
+    out.emplace(name + "/index", sent.index), out.emplace(name + "/value", sent.value);
+  }
+  return ok();
+}
+
+Result<TensorDict> Guard::seal(TensorDict up, const TensorDict& down, uint64_t key,
+                               TensorDict& memory) const {
+  TensorDict out, left;
+  uint64_t number = 0;
+  for (auto& [name, tensor] : up) {
+    if (shrinks(name, tensor, down))
+      TESSERA_RETURN_IF_ERROR(
+          seal_one(name, tensor, down, derive(key, ++number), memory, left, out));
+    else
+      out.emplace(name, std::move(tensor));
+  }
+  if (options_.zstd > 0) {
+    TESSERA_ASSIGN(out, in_frame(out, zstd()));
+  }
+  memory = std::move(left);
+  return out;
+}
+
+TensorDict Guard::references(const TensorDict& down, const TensorDict& expected) const {
+  TensorDict out;
+  for (const auto& [name, tensor] : expected) {
+    if (!shrinks(name, tensor, down)) continue;
+    for (const auto& [other, one] : down)
+      if (same_kind(one, tensor)) out.emplace(other, one);
+  }
+  return out;
+}
+
+Result<Tensor> Guard::open_one(const std::string& name, const Tensor& expected, TensorDict& sealed,
+                               const TensorDict& references) const {
+  const int64_t n = expected.numel();
+  const auto candidates = alike(references, expected);
+  TESSERA_ASSIGN(const auto number, take_entry(sealed, name + "/from", at::kLong, {}));
+  const auto from = number.item<int64_t>();
+  if (from < 0 || from > std::ssize(candidates))
+    return fail(Error::kInvalid, "'{}/from' is {}, there are {}", name, from, candidates.size());
+  Result<Tensor> change = Tensor();
+  if (options_.compress == "fp16") {
+    TESSERA_ASSIGN(const auto half, take_entry(sealed, name + "/fp16", at::kHalf, {n}));
+    change = half.to(at::kFloat);
+  } else if (options_.compress == "int8") {
+    Int8Numbers coded;
+    const int64_t blocks = (n + kInt8Block - 1) / kInt8Block;
+    TESSERA_ASSIGN(coded.steps, take_entry(sealed, name + "/int8", at::kChar, {n}));
+    TESSERA_ASSIGN(coded.scale, take_entry(sealed, name + "/scale", at::kFloat, {blocks}));
+    change = from_int8(coded);
+  } else {
+    SparseNumbers coded;
+    const int64_t k = sparse_count(options_.topk, n);
+    TESSERA_ASSIGN(coded.index, take_entry(sealed, name + "/index", at::kInt, {k}));
+    TESSERA_ASSIGN(coded.value, take_entry(sealed, name + "/value", at::kFloat, {k}));
+    change = from_sparse(coded, n);
+  }
+  if (!change.ok()) return at_place(change.status(), quoted(name));
+  auto out = change->view(expected.sizes());
+  return from == 0 ? out : candidates[static_cast<size_t>(from - 1)] + out;
+}
+
+Result<TensorDict> Guard::open_all(TensorDict sealed, const TensorDict& expected,
+                                   const TensorDict& references) const {
+  TensorDict out;
+  for (const auto& [name, tensor] : expected) {
+    if (!shrinks(name, tensor, references)) continue;
+    TESSERA_ASSIGN(auto opened, open_one(name, tensor, sealed, references));
+    out.emplace(name, std::move(opened));
+  }
+  // What nobody expects stays in, for the method's own check to name.
+  for (auto& [name, tensor] : sealed)
+    if (!out.emplace(name, std::move(tensor)).second)
+      return fail(Error::kInvalid, "'{}' comes twice, sealed and as it is", name);
+  return out;
+}
+
+Opened Guard::open(TensorDict sealed, const TensorDict& expected,
+                   const TensorDict& references) const {
+  if (options_.zstd > 0) {
+    // Sealed tensors are at most as large as the plain ones, their names a little longer.
+    const int64_t most = encoded_size(expected) + 1024 * (1 + std::ssize(expected));
+    auto plain = from_frame(sealed, most);
+    if (!plain.ok()) return {plain.status(), payload_bytes(sealed)};
+    sealed = *std::move(plain);
+  }
+  const int64_t bytes = payload_bytes(sealed);
+  return {open_all(std::move(sealed), expected, references), bytes};
+}
+
+Status Guard::check_memory(const TensorDict& memory) const {
+  if (!memory.empty() && options_.compress != "topk")
+    return fail(Error::kInvalid, "there is a memory of top-k, which is off");
+  for (const auto& [name, tensor] : memory)
+    if (tensor.scalar_type() != at::kFloat || !at::isfinite(tensor).all().item<bool>())
+      return fail(Error::kInvalid, "the guard's memory of '{}' is not of finite float32 numbers",
+                  name);
+  return ok();
+}
+
+TensorDict take_memory(TensorDict& state) {
+  const std::string prefix = kGuardPrefix;
+  TensorDict out;
+  for (auto at = state.lower_bound(prefix); at != state.end() && at->first.starts_with(prefix);) {
+    out.emplace(at->first.substr(prefix.size()), at->second);
+    at = state.erase(at);
+  }
+  return out;
+}
+
+void put_memory(TensorDict& state, TensorDict memory) {
+  for (auto& [name, tensor] : memory) state.emplace(kGuardPrefix + name, std::move(tensor));
+}
+
+}  // namespace tessera

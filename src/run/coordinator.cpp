@@ -1,0 +1,280 @@
+#include "run/coordinator.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "base/text.hpp"
+#include "run/config_text.hpp"
+#include "run/layout_digest.hpp"
+#include "run/simulation.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr size_t kKeptEvents = 50;
+
+// What a stranger could claim, held to what a model could be made of.
+Status check_claims(const EnrollFacts& facts) {
+  constexpr int64_t kMostNumbers = int64_t{1} << 31;
+  int64_t numbers = 1;
+  for (const int64_t n : facts.sample_shape) {
+    if (n < 1 || n > kMostNumbers / numbers)
+      return fail(Error::kInvalid, "a sample cannot have {} numbers along an axis", n);
+    numbers *= n;
+  }
+  if (facts.sample_shape.empty() || facts.sample_shape.size() > 4)
+    return fail(Error::kInvalid, "a sample has 1 to 4 axes, not {}", facts.sample_shape.size());
+  if (facts.classes < 1 || facts.classes > 1'000'000)
+    return fail(Error::kInvalid, "there cannot be {} classes", facts.classes);
+  return ok();
+}
+
+// Why a reply did not count, by the words the server itself uses.
+RejectClass class_of(const std::string& reason) {
+  const auto has = [&](const char* word) { return reason.find(word) != std::string::npos; };
+  if (has("no answer in time") || has("not needed")) return RejectClass::kLate;
+  if (has("not finite")) return RejectClass::kNotFinite;
+  if (has("reply:")) return RejectClass::kDamaged;
+  if (has("method ")) return RejectClass::kFailed;
+  return has("'") ? RejectClass::kMisfit : RejectClass::kOther;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorParts parts)
+    : parts_(std::move(parts)),
+      toml_(parts_.experiment.toml()),
+      digest_(config_digest(toml_)),
+      started_(utc_text(std::chrono::system_clock::now())),
+      tallies_(static_cast<size_t>(parts_.book->names().size())) {}
+
+std::optional<int64_t> Coordinator::member_of(const std::string& name) {
+  return parts_.book->number_of(name);
+}
+
+Result<bool> Coordinator::revoked(const std::string& serial) {
+  return parts_.revocations ? parts_.revocations->revoked(serial) : Result<bool>(false);
+}
+
+FederationFacts Coordinator::describe(int64_t member) {
+  const auto& names = parts_.book->names();
+  return {.id = parts_.book->id(),
+          .title = parts_.experiment.run.name,
+          .member = member,
+          .name = parts_.book->name_of(member),
+          .clients = std::ssize(names.clients),
+          .newcomers = std::ssize(names.newcomers),
+          .experiment = toml_,
+          .config_digest = digest_};
+}
+
+Result<std::shared_ptr<const Session>> Coordinator::session_of(const CommonFacts& facts) const {
+  const auto& names = parts_.book->names();
+  TESSERA_ASSIGN(auto session, make_session(parts_.experiment,
+                                            SessionFacts{.sample_shape = facts.sample_shape,
+                                                         .classes = facts.classes,
+                                                         .multi_label_loss = facts.multi_label,
+                                                         .clients = std::ssize(names.clients),
+                                                         .newcomers = std::ssize(names.newcomers),
+                                                         .commons = parts_.commons}));
+  return std::make_shared<const Session>(std::move(session));
+}
+
+std::shared_ptr<const Session> Coordinator::session() {
+  const std::scoped_lock guard(mutex_);
+  if (session_) return session_;
+  // After a restart the facts are in the book.
+  if (const auto facts = parts_.book->common())
+    if (auto made = session_of(*facts); made.ok()) session_ = *std::move(made);
+  return session_;
+}
+
+Status Coordinator::enroll(int64_t member, const EnrollFacts& facts) {
+  TESSERA_RETURN_IF_ERROR(check_claims(facts));
+  if (facts.config_digest != digest_)
+    return fail(Error::kInvalid,
+                "it works from another experiment than this federation's: ask for the description "
+                "again (restart `tessera join`)");
+  TESSERA_ASSIGN(const auto reply, decode_reply(std::make_shared<const Bytes>(facts.hello)));
+  if (!reply.status.ok()) return reply.status;
+  if (!reply.hello) return fail(Error::kInvalid, "its hello is no answer to a hello");
+  if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
+  CommonFacts common{.sample_shape = facts.sample_shape,
+                     .classes = facts.classes,
+                     .class_names = facts.class_names,
+                     .columns = facts.columns,
+                     .multi_label = facts.multi_label,
+                     .layout_digest = facts.layout_digest,
+                     .from = parts_.book->name_of(member)};
+  if (!parts_.book->common()) {
+    TESSERA_ASSIGN(auto made, session_of(common));
+    if (layout_digest(made->model()) != facts.layout_digest)
+      return fail(Error::kInvalid,
+                  "its model has other tensors than the one made here for such samples: another "
+                  "version of tessera, or another file of [model]");
+    const std::scoped_lock guard(mutex_);
+    if (!session_) session_ = std::move(made);
+  }
+  const auto changed = parts_.book->changed_data(member, facts.data_digest);
+  TESSERA_RETURN_IF_ERROR(
+      parts_.book->enroll(member, common, *reply.hello, facts.data_digest));
+  if (!changed.empty())
+    parts_.log.warning("other data", {{"client", common.from}, {"what", changed}});
+  {
+    const std::scoped_lock guard(mutex_);
+    tallies_[static_cast<size_t>(member)].denied = false;
+  }
+  parts_.board->readmit(member);
+  came_.notify_all();
+  return ok();
+}
+
+Status Coordinator::leave(int64_t member) {
+  TESSERA_RETURN_IF_ERROR(parts_.book->leave(member));
+  parts_.board->send_away(member, "it has left for good");
+  return ok();
+}
+
+bool Coordinator::there(int64_t member) {
+  if (!parts_.book->present(member)) return false;
+  const std::scoped_lock guard(mutex_);
+  return !tallies_[static_cast<size_t>(member)].denied;
+}
+
+bool Coordinator::wait_for_clients(int64_t count, std::chrono::steady_clock::time_point until,
+                                   const std::atomic<bool>* stop) {
+  std::unique_lock lock(mutex_);
+  // A signal handler cannot notify: look now and then.
+  while (parts_.book->clients_present() < count) {
+    if ((stop && stop->load()) || std::chrono::steady_clock::now() >= until) return false;
+    came_.wait_for(lock, std::chrono::milliseconds(100));
+  }
+  return true;
+}
+
+void Coordinator::enter(FederationStage stage, int64_t round, double seconds) {
+  const std::scoped_lock guard(mutex_);
+  stage_ = stage, round_ = round;
+  deadline_.reset();
+  if (seconds > 0)
+    deadline_ = std::chrono::steady_clock::now() +
+                std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds));
+  parts_.metrics.current_round.set(static_cast<double>(round));
+}
+
+void Coordinator::note_round(const RoundReport& report, const std::vector<ClientId>& asked) {
+  parts_.metrics.rounds_done.add();
+  parts_.metrics.round_seconds.observe(report.wall_seconds);
+  const std::scoped_lock guard(mutex_);
+  std::set<ClientId> rejected;
+  for (const auto& problem : report.problems) {
+    rejected.insert(problem.client);
+    auto& tally = tallies_.at(static_cast<size_t>(problem.client));
+    ++tally.rejected, tally.reason = problem.reason;
+    parts_.metrics.rejected(class_of(problem.reason)).add();
+    parts_.log.warning("not counted", {{"round", report.round},
+                                       {"client", parts_.book->name_of(problem.client)},
+                                       {"reason", problem.reason}});
+  }
+  for (const ClientId id : asked)
+    if (!rejected.contains(id)) {
+      ++tallies_.at(static_cast<size_t>(id)).accepted;
+      parts_.metrics.replies_accepted.add();
+    }
+  parts_.log.info("round", {{"round", report.round},
+                            {"asked", report.cohort},
+                            {"rejected", report.rejected},
+                            {"counted", report.counted},
+                            {"loss", report.loss},
+                            {"seconds", report.wall_seconds}});
+}
+
+void Coordinator::remember(const std::string& text) {
+  events_.push_back({utc_text(std::chrono::system_clock::now()), text});
+  if (events_.size() > kKeptEvents) events_.pop_front();
+}
+
+void Coordinator::note(const std::string& text) {
+  parts_.log.info("note", {{"text", text}});
+  const std::scoped_lock guard(mutex_);
+  remember(text);
+}
+
+void Coordinator::on_event(const ServiceEvent& event) {
+  using Kind = ServiceEvent::Kind;
+  auto& metrics = parts_.metrics;
+  const bool transfer = event.kind == Kind::kFetched || event.kind == Kind::kDelivered;
+  if (transfer) {
+    const bool sent = event.kind == Kind::kFetched;
+    (sent ? metrics.bytes_down : metrics.bytes_up).add(event.bytes);
+    int64_t round = 0;
+    {
+      const std::scoped_lock guard(mutex_);
+      round = round_;
+    }
+    const auto status = parts_.audit.append(
+        {.direction = sent ? AuditRecord::Direction::kSent : AuditRecord::Direction::kReceived,
+         .peer = event.name,
+         .round = round,
+         .kind = sent ? "task" : "reply",
+         .bytes = event.bytes,
+         .sha256 = sent ? event.ticket : event.sha256,
+         .outcome = sent ? "fetched" : "stored"});
+    if (!status.ok()) parts_.log.error("audit log", {{"problem", message(status)}});
+    return;
+  }
+  if (event.kind == Kind::kDenied) metrics.strangers_refused.add();
+  if (event.kind == Kind::kRefused) metrics.enrolments_refused.add();
+  parts_.log.info(name_of(event.kind),
+                  {{"client", event.name}, {"peer", event.peer}, {"text", event.text}});
+  const auto member = member_of(event.name);
+  const std::scoped_lock guard(mutex_);
+  if (member && event.kind == Kind::kDenied)
+    tallies_[static_cast<size_t>(*member)].denied = true,
+    tallies_[static_cast<size_t>(*member)].reason = event.text;
+  if (member && event.kind == Kind::kDescribed)
+    tallies_[static_cast<size_t>(*member)].denied = false;
+  remember(fmt::format("{} {}{}{}", event.name, name_of(event.kind),
+                       event.text.empty() ? "" : ": ", event.text));
+}
+
+std::string Coordinator::status_json() {
+  FederationStatus out{.federation = parts_.experiment.run.name,
+                       .method = parts_.experiment.method.name,
+                       .rounds = parts_.experiment.run.rounds,
+                       .started = started_};
+  const auto& names = parts_.book->names();
+  int64_t open = 0;
+  const std::scoped_lock guard(mutex_);
+  out.round = round_, out.stage = stage_;
+  if (deadline_)
+    out.seconds_left = std::max(
+        0.0, std::chrono::duration<double>(*deadline_ - std::chrono::steady_clock::now()).count());
+  for (int64_t id = 0; id < names.size(); ++id) {
+    const auto state = parts_.board->member(id);
+    const auto& tally = tallies_[static_cast<size_t>(id)];
+    MemberStatus member{.name = parts_.book->name_of(id),
+                        .number = id,
+                        .role = id < std::ssize(names.clients) ? MemberRole::kClient
+                                                               : MemberRole::kNewcomer,
+                        .accepted = tally.accepted,
+                        .rejected = tally.rejected,
+                        .reason = tally.reason};
+    if (state.seconds_since_poll >= 0) member.seen_seconds = state.seconds_since_poll;
+    member.state = parts_.book->has_left(id)    ? MemberActivity::kLeft
+                   : tally.denied               ? MemberActivity::kRevoked
+                   : !parts_.book->present(id)  ? MemberActivity::kNotThere
+                   : state.uploaded > 0         ? MemberActivity::kUploading
+                   : state.fetched              ? MemberActivity::kWorking
+                   : state.offered              ? MemberActivity::kFetching
+                                                : MemberActivity::kIdle;
+    open += state.offered;
+    out.members.push_back(std::move(member));
+  }
+  out.events.assign(events_.begin(), events_.end());
+  parts_.metrics.tasks_open.set(static_cast<double>(open));
+  return tessera::status_json(out);
+}
+
+}  // namespace tessera

@@ -1,0 +1,362 @@
+#include "run/join.hpp"
+
+#include <ATen/ATen.h>
+
+#include <ctime>
+#include <filesystem>
+#include <set>
+
+#include "base/key.hpp"
+#include "base/text.hpp"
+#include "engine/client_host.hpp"
+#include "io/file.hpp"
+#include "io/json.hpp"
+#include "io/sha256.hpp"
+#include "io/tensor/tensor_codec.hpp"
+#include "net/audit.hpp"
+#include "net/identity.hpp"
+#include "run/config_text.hpp"
+#include "run/layout_digest.hpp"
+#include "run/model_keeper.hpp"
+#include "run/simulation.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kStateFormat = 1;
+constexpr size_t kMaxStateText = size_t{1} << 20;
+
+json figures_of(const ClientMetrics& m) {
+  const auto share = m.n > 0 ? json(static_cast<double>(m.correct) / static_cast<double>(m.n))
+                             : json(nullptr);
+  return {{"samples", m.n}, {"accuracy", share}, {"loss", m.n > 0 ? json(m.loss) : json(nullptr)}};
+}
+
+// One client from its identity to its model.
+class Joining {
+ public:
+  explicit Joining(const JoinRequest& request) : request_(request) {}
+
+  // The steps, each after the one before.
+  Status check_identity();
+  Status connect();
+  Status understand();
+  Status load_data();
+  Status build();
+  Status open_state();
+  Status enroll();
+  Result<json> work();
+
+  const FederationFacts& facts() const { return facts_; }
+  const Federation& federation() const { return *federation_; }
+  const Session& session() const { return *session_; }
+
+ private:
+  Status handle(const TaskOffer& offer);
+  Status may_leave(const Task& task, const Reply& reply);
+  Status note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
+              const std::string& sha256, const std::string& outcome);
+  void keep_figures(const Evaluation& evaluation);
+  Result<json> finish();
+  std::string path(const char* name) const { return request_.state + "/" + name; }
+
+  const JoinRequest& request_;
+  std::unique_ptr<Transport> transport_;
+  FederationFacts facts_;
+  std::optional<Experiment> experiment_;
+  std::optional<Federation> federation_;
+  std::optional<Session> session_;
+  std::optional<DirLock> lock_;
+  std::unique_ptr<ClientStore> store_;
+  std::unique_ptr<AuditLog> audit_;
+  std::unique_ptr<ModelKeeper> models_;
+  std::unique_ptr<ClientHost> host_;
+  std::set<TaskKind> shown_;
+  int64_t tasks_ = 0;
+  json figures_ = nullptr;
+};
+
+Status Joining::check_identity() {
+  if (request_.transport.insecure) return ok();
+  return load_identity(request_.transport.identity_dir, std::time(nullptr)).status();
+}
+
+Status Joining::connect() {
+  TESSERA_ASSIGN(transport_, Transport::create(request_.transport));
+  TESSERA_ASSIGN(facts_, transport_->describe());
+  return ok();
+}
+
+Status Joining::understand() {
+  Overrides overrides;
+  if (!request_.data.empty()) overrides.data_dir = request_.data;
+  if (!request_.model_file.empty()) overrides.sets.push_back("model.file=" + request_.model_file);
+  TESSERA_ASSIGN(experiment_, parse_experiment(facts_.experiment, "the server's experiment",
+                                               overrides));
+  if (const auto digest = config_digest(experiment_->toml()); digest != facts_.config_digest)
+    return fail(Error::kInvalid,
+                "the server's experiment means something else here (digest {}, there {}): another "
+                "version of tessera",
+                digest.substr(0, 12), facts_.config_digest.substr(0, 12));
+  return ok();
+}
+
+Status Joining::load_data() {
+  const auto seed = static_cast<uint64_t>(experiment_->run.seed);
+  TESSERA_ASSIGN(federation_, load_member(experiment_->data, derive(seed, Purpose::kPartition),
+                                          facts_.name));
+  return ok();
+}
+
+Status Joining::build() {
+  TESSERA_ASSIGN(auto session,
+                 make_session(*experiment_, SessionFacts{
+                                                .sample_shape = federation_->sample_shape,
+                                                .classes = federation_->classes,
+                                                .multi_label_loss = federation_->multi_label_loss,
+                                                .clients = facts_.clients,
+                                                .newcomers = facts_.newcomers,
+                                                .commons = &federation_->commons}));
+  session_.emplace(std::move(session));
+  return ok();
+}
+
+Status Joining::open_state() {
+  TESSERA_RETURN_IF_ERROR(make_dirs(request_.state));
+  TESSERA_ASSIGN(auto lock, DirLock::take(request_.state));
+  lock_.emplace(std::move(lock));
+  const auto place = path("federation.json");
+  const json ours{{"format", kStateFormat}, {"federation", facts_.id}, {"name", facts_.name},
+                  {"number", facts_.member}, {"config_digest", facts_.config_digest}};
+  if (std::filesystem::exists(place)) {
+    TESSERA_ASSIGN(const auto bytes, read_file(place, kMaxStateText));
+    TESSERA_ASSIGN(const auto theirs, parse_json(text_of(bytes), place));
+    if (!theirs.is_object() || !theirs.contains("format"))
+      return fail(Error::kInvalid, "{}: damaged; use another --state", place);
+    if (theirs["format"] != kStateFormat)
+      return fail(Error::kInvalid,
+                  "{}: has format {}, this version knows {}; use the version that wrote it", place,
+                  theirs["format"].dump(), kStateFormat);
+    if (theirs != ours)
+      return fail(Error::kInvalid,
+                  "{}: belongs to another federation or another client; use another --state", place);
+  } else {
+    TESSERA_RETURN_IF_ERROR(write_file_atomic(place, bytes_of(ours.dump(1) + "\n")));
+  }
+  TESSERA_ASSIGN(store_, ClientStore::open(path("client")));
+  TESSERA_ASSIGN(audit_, AuditLog::open(path("audit.jsonl")));
+  TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
+  models_ = std::make_unique<ModelKeeper>(*experiment_, *federation_, session_->model(),
+                                          path("models"));
+  const auto& data = federation_->clients.front();
+  host_ = std::make_unique<ClientHost>(
+      *session_, *store_, std::vector<HostedClient>{{facts_.member, &data}},
+      [this, &data](ClientId, View view, const Personal& personal, const ClientMetrics& val,
+                    const ClientMetrics& test) {
+        return models_->keep(data, experiment_->run.rounds, view, personal, val, test);
+      });
+  return ok();
+}
+
+Status Joining::enroll() {
+  ClientStore nothing;
+  ClientHost greeter(*session_, nothing, {{facts_.member, &federation_->clients.front()}});
+  const auto hello = greeter.handle({.client = facts_.member});
+  TESSERA_RETURN_IF_ERROR(hello.status);
+  return transport_->enroll({.config_digest = facts_.config_digest,
+                             .sample_shape = federation_->sample_shape,
+                             .classes = federation_->classes,
+                             .class_names = federation_->class_names,
+                             .columns = federation_->columns,
+                             .multi_label = federation_->multi_label_loss,
+                             .layout_digest = layout_digest(session_->model()),
+                             .data_digest = federation_->data_digest,
+                             .hello = encode_reply(hello)});
+}
+
+Result<json> Joining::work() {
+  request_.log->info("joined", {{"federation", facts_.title},
+                                {"as", facts_.name},
+                                {"number", facts_.member},
+                                {"clients", facts_.clients}});
+  for (;;) {
+    TESSERA_ASSIGN(const auto polled, transport_->poll());
+    switch (polled.kind) {
+      case Polled::Kind::kNothing:
+        break;
+      case Polled::Kind::kEnroll:
+        TESSERA_RETURN_IF_ERROR(enroll());
+        break;
+      case Polled::Kind::kTask:
+        TESSERA_RETURN_IF_ERROR(handle(polled.offer));
+        break;
+      case Polled::Kind::kFinished:
+        return finish();
+      case Polled::Kind::kGone:
+        return fail(Error::kInvalid, "the server has no more work for this client: {}",
+                    printable(polled.reason, 200));
+    }
+  }
+}
+
+Status Joining::handle(const TaskOffer& offer) {
+  auto bytes = transport_->fetch(offer);
+  if (error_of(bytes.status()) == Error::kNotFound) return ok();  // taken back meanwhile
+  TESSERA_RETURN_IF_ERROR(bytes.status());
+  const auto size = std::ssize(*bytes);
+  TESSERA_ASSIGN(const auto task, decode_task(std::make_shared<const Bytes>(*std::move(bytes))));
+  TESSERA_RETURN_IF_ERROR(
+      note(AuditRecord::Direction::kReceived, task, size, offer.ticket, "fetched"));
+  request_.log->info("task", {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", size}});
+  const auto reply = host_->handle(task);
+  if (!reply.status.ok())
+    request_.log->warning("failed", {{"kind", name_of(task.kind)},
+                                     {"round", task.round},
+                                     {"reason", message(reply.status)}});
+  TESSERA_RETURN_IF_ERROR(may_leave(task, reply));
+  const auto answer = encode_reply(reply);
+  const auto sha256 = sha256_hex(answer);
+  // On the disk before it leaves: what left is in the log, whatever happens now.
+  TESSERA_RETURN_IF_ERROR(
+      note(AuditRecord::Direction::kSent, task, std::ssize(answer), sha256, "offered"));
+  TESSERA_RETURN_IF_ERROR(audit_->sync());
+  const auto sent = transport_->deliver(offer.ticket, answer);
+  if (error_of(sent) == Error::kNotFound) {
+    request_.log->warning("late", {{"kind", name_of(task.kind)}, {"round", task.round}});
+    return note(AuditRecord::Direction::kSent, task, 0, sha256, message(sent));
+  }
+  TESSERA_RETURN_IF_ERROR(sent);
+  ++tasks_;
+  if (task.last && reply.evaluation) keep_figures(*reply.evaluation);
+  request_.log->info("sent", {{"kind", name_of(task.kind)},
+                              {"round", task.round},
+                              {"bytes", std::ssize(answer)}});
+  return ok();
+}
+
+Status Joining::may_leave(const Task& task, const Reply& reply) {
+  if (task.kind == TaskKind::kSettle || !shown_.insert(task.kind).second) return ok();
+  const auto text = leaving_text(reply);
+  request_.log->info("leaves this machine", {{"what", text}});
+  if (request_.consent && !request_.consent(text))
+    return fail(Error::kInterrupted, "nothing was sent: consent was not given");
+  return ok();
+}
+
+Status Joining::note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
+                     const std::string& sha256, const std::string& outcome) {
+  return audit_->append({.direction = direction,
+                         .peer = "server",
+                         .round = task.round,
+                         .kind = name_of(task.kind),
+                         .bytes = bytes,
+                         .sha256 = sha256,
+                         .outcome = outcome});
+}
+
+void Joining::keep_figures(const Evaluation& evaluation) {
+  figures_ = {{"pre", {{"validation", figures_of(evaluation.pre_val)},
+                       {"test", figures_of(evaluation.pre_test)}}},
+              {"post", {{"validation", figures_of(evaluation.post_val)},
+                        {"test", figures_of(evaluation.post_test)}}}};
+  const auto status =
+      write_file_atomic(path("evaluation.json"), bytes_of(figures_.dump(1) + "\n"));
+  if (!status.ok()) request_.log->error("evaluation.json", {{"problem", message(status)}});
+}
+
+Result<json> Joining::finish() {
+  TESSERA_RETURN_IF_ERROR(models_->failed());
+  json out{{"federation", facts_.title}, {"client", facts_.name}, {"tasks", tasks_},
+           {"evaluation", figures_},     {"model", nullptr}};
+  if (figures_.is_null() && std::filesystem::exists(path("evaluation.json"))) {
+    TESSERA_ASSIGN(const auto bytes, read_file(path("evaluation.json"), kMaxStateText));
+    TESSERA_ASSIGN(out["evaluation"], parse_json(text_of(bytes), path("evaluation.json")));
+  }
+  const auto saved = path("models") + "/" + model_file(facts_.name);
+  if (std::filesystem::exists(saved)) {
+    TESSERA_ASSIGN(const auto bytes, read_file(saved));
+    TESSERA_RETURN_IF_ERROR(write_file_atomic(path("model.safetensors"), bytes));
+    out["model"] = path("model.safetensors");
+  }
+  request_.log->info("finished", {{"tasks", tasks_}});
+  return out;
+}
+
+}  // namespace
+
+std::string leaving_text(const Reply& reply) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& name, const Tensor& tensor) {
+    std::vector<std::string> shape;
+    for (const int64_t n : tensor.sizes()) shape.push_back(std::to_string(n));
+    lines.push_back(fmt::format("{} {} [{}], {}", name, c10::toString(tensor.scalar_type()),
+                                join(shape, ", "), human_bytes(static_cast<double>(tensor.nbytes()))));
+  };
+  for (const auto& [name, tensor] : reply.up) add(name, tensor);
+  if (reply.evaluation) {
+    lines.push_back("counts of samples and of right answers, losses and scores of this client");
+    for (const auto& [name, tensor] : reply.evaluation->notes) add(name, tensor);
+  }
+  if (lines.empty()) lines.push_back("no tensors");
+  return fmt::format("{}: {}", name_of(reply.kind), join(lines, "; "));
+}
+
+Result<json> join_federation(const JoinRequest& request) {
+  try {
+    Joining joining(request);
+    TESSERA_RETURN_IF_ERROR(joining.check_identity());
+    TESSERA_RETURN_IF_ERROR(joining.connect());
+    TESSERA_RETURN_IF_ERROR(joining.understand());
+    TESSERA_RETURN_IF_ERROR(joining.load_data());
+    for (const auto& text : joining.federation().notes)
+      request.log->info("data", {{"note", text}});
+    TESSERA_RETURN_IF_ERROR(joining.build());
+    TESSERA_RETURN_IF_ERROR(joining.open_state());
+    TESSERA_RETURN_IF_ERROR(joining.enroll());
+    return joining.work();
+  } catch (const std::bad_alloc&) {
+    return fail(Error::kIo, "out of memory");
+  } catch (const std::exception& error) {
+    return fail(Error::kInternal, "{}", first_line(error.what()));
+  }
+}
+
+std::vector<PreflightStep> preflight(const JoinRequest& request) {
+  auto impatient = request;
+  impatient.transport.patient = false;
+  Joining joining(impatient);
+  std::vector<PreflightStep> out;
+  const auto step = [&](const char* what, const std::function<Status()>& run,
+                        const std::function<std::string()>& detail) {
+    if (!out.empty() && !out.back().outcome.ok()) return;
+    Status status;
+    try {
+      status = run();
+    } catch (const std::exception& error) {
+      status = fail(Error::kInternal, "{}", first_line(error.what()));
+    }
+    out.push_back({what, status, status.ok() ? detail() : ""});
+  };
+  step("identity", [&] { return joining.check_identity(); },
+       [&] { return request.transport.insecure ? "none: without TLS" : request.transport.identity_dir; });
+  step("connection", [&] { return joining.connect(); }, [&] {
+    return fmt::format("{}: federation '{}', here known as '{}'", request.transport.server,
+                       joining.facts().title, joining.facts().name);
+  });
+  step("experiment", [&] { return joining.understand(); },
+       [&] { return fmt::format("{} clients", joining.facts().clients); });
+  step("data", [&] { return joining.load_data(); }, [&] {
+    const auto& data = joining.federation().clients.front();
+    return fmt::format("{} training, {} test samples", data.size(Part::kTrain),
+                       data.size(Part::kTest));
+  });
+  step("model and method", [&] { return joining.build(); }, [&] {
+    return fmt::format("{}, {} parameters", joining.session().info().name,
+                       joining.session().model().layout().numel());
+  });
+  return out;
+}
+
+}  // namespace tessera

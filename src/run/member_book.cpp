@@ -1,0 +1,233 @@
+#include "run/member_book.hpp"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/text.hpp"
+#include "io/file.hpp"
+#include "io/json.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kBookFormat = 1;
+constexpr size_t kMaxBookBytes = size_t{64} << 20;
+
+std::string shown(const std::vector<int64_t>& shape) {
+  std::vector<std::string> out;
+  for (const int64_t n : shape) out.push_back(std::to_string(n));
+  return join(out, "x");
+}
+
+// Texts of the file may come from a client's certificate or table.
+std::string quoted(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < names.size() && i < 8; ++i) out.push_back(printable(names[i]));
+  if (names.size() > 8) out.push_back(fmt::format("… ({} in all)", names.size()));
+  return join(out, ", ");
+}
+
+// 128 random bits: where two federations meet, chance keeps them apart.
+std::string fresh_id() {
+  std::random_device source;
+  std::string out;
+  for (int i = 0; i < 4; ++i) out += fmt::format("{:08x}", source());
+  return out;
+}
+
+json json_of(const CommonFacts& facts) {
+  return {{"sample_shape", facts.sample_shape}, {"classes", facts.classes},
+          {"class_names", facts.class_names},   {"columns", facts.columns},
+          {"multi_label", facts.multi_label},   {"layout_digest", facts.layout_digest},
+          {"from", facts.from}};
+}
+
+CommonFacts facts_of(const json& j) {
+  CommonFacts out;
+  j.at("sample_shape").get_to(out.sample_shape), j.at("classes").get_to(out.classes);
+  j.at("class_names").get_to(out.class_names), j.at("columns").get_to(out.columns);
+  j.at("multi_label").get_to(out.multi_label), j.at("layout_digest").get_to(out.layout_digest);
+  j.at("from").get_to(out.from);
+  return out;
+}
+
+}  // namespace
+
+std::string difference(const CommonFacts& ours, const CommonFacts& theirs) {
+  const auto differs = [&](const char* what, const std::string& a, const std::string& b) {
+    return fmt::format("its {} {}, those of the federation (by client {}) {}", what, b,
+                       printable(ours.from), a);
+  };
+  if (ours.sample_shape != theirs.sample_shape)
+    return differs("samples are", shown(ours.sample_shape), shown(theirs.sample_shape));
+  if (ours.classes != theirs.classes)
+    return differs("classes are", std::to_string(ours.classes), std::to_string(theirs.classes));
+  if (ours.class_names != theirs.class_names)
+    return differs("class names are", quoted(ours.class_names), quoted(theirs.class_names));
+  if (ours.columns != theirs.columns)
+    return differs("columns are", quoted(ours.columns), quoted(theirs.columns));
+  if (ours.multi_label != theirs.multi_label)
+    return differs("labels are", ours.multi_label ? "many per sample" : "one per sample",
+                   theirs.multi_label ? "many per sample" : "one per sample");
+  if (ours.layout_digest != theirs.layout_digest)
+    return "its model has other tensors than the federation's, though the data fit: another "
+           "version of tessera, or another file of [model]";
+  return "";
+}
+
+Result<std::unique_ptr<MemberBook>> MemberBook::open(const std::string& dir, MemberNames names) {
+  std::unique_ptr<MemberBook> book(new MemberBook(dir + "/federation.json", std::move(names)));
+  int64_t number = 0;
+  for (const auto* group : {&book->names_.clients, &book->names_.newcomers})
+    for (const auto& name : *group)
+      if (!book->numbers_.emplace(name, number++).second)
+        return fail(Error::kInvalid, "[serve] names client '{}' twice", printable(name));
+  book->members_.resize(static_cast<size_t>(book->names_.size()));
+  if (std::filesystem::exists(book->path_)) {
+    TESSERA_RETURN_IF_ERROR(book->read());
+    return book;
+  }
+  book->id_ = fresh_id();
+  TESSERA_RETURN_IF_ERROR(book->write());
+  return book;
+}
+
+Status MemberBook::read() {
+  TESSERA_ASSIGN(const auto bytes, read_file(path_, kMaxBookBytes));
+  const auto j = json::parse(text_of(bytes), nullptr, false);
+  try {
+    if (const int format = j.at("format"); format != kBookFormat)
+      return fail(Error::kInvalid,
+                  "{}: has format {}, this version knows {}; use the version that wrote it", path_,
+                  format, kBookFormat);
+    if (j.at("clients") != names_.clients || j.at("newcomers") != names_.newcomers)
+      return fail(Error::kInvalid,
+                  "{}: belongs to a federation of other members; use the same [serve] members and "
+                  "newcomers, or another --state",
+                  path_);
+    j.at("id").get_to(id_);
+    if (!j.at("common").is_null()) common_ = facts_of(j["common"]);
+    for (const auto& row : j.at("members")) {
+      auto& member = members_.at(row.at("number").get<size_t>());
+      member.enrolled = true, member.left = row.at("left");
+      row.at("data_digest").get_to(member.data_digest);
+      row.at("train").get_to(member.told.train), row.at("val").get_to(member.told.val);
+      row.at("test").get_to(member.told.test);
+    }
+  } catch (const std::exception&) {
+    return fail(Error::kInvalid, "{}: damaged; use a copy of the state, or another --state", path_);
+  }
+  return ok();
+}
+
+Status MemberBook::write() const {
+  json rows = json::array();
+  for (size_t i = 0; i < members_.size(); ++i) {
+    const auto& member = members_[i];
+    if (member.enrolled || member.left)
+      rows.push_back({{"number", i},
+                      {"left", member.left},
+                      {"data_digest", member.data_digest},
+                      {"train", member.told.train},
+                      {"val", member.told.val},
+                      {"test", member.told.test}});
+  }
+  const json j{{"format", kBookFormat},
+               {"id", id_},
+               {"clients", names_.clients},
+               {"newcomers", names_.newcomers},
+               {"common", common_ ? json_of(*common_) : json(nullptr)},
+               {"members", rows}};
+  return write_file_atomic(
+      path_, bytes_of(j.dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
+}
+
+std::optional<int64_t> MemberBook::number_of(const std::string& name) const {
+  const auto at = numbers_.find(name);
+  return at == numbers_.end() ? std::nullopt : std::optional(at->second);
+}
+
+const std::string& MemberBook::name_of(int64_t member) const {
+  const auto i = static_cast<size_t>(member);
+  const auto n = names_.clients.size();
+  return i < n ? names_.clients[i] : names_.newcomers.at(i - n);
+}
+
+std::optional<CommonFacts> MemberBook::common() const {
+  const std::scoped_lock guard(mutex_);
+  return common_;
+}
+
+Status MemberBook::enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
+                          const std::string& data_digest) {
+  const std::scoped_lock guard(mutex_);
+  auto& who = members_.at(static_cast<size_t>(member));
+  if (who.left)
+    return fail(Error::kInvalid, "client {} has left this federation for good",
+                printable(name_of(member)));
+  if (common_) {
+    if (const auto reason = difference(*common_, facts); !reason.empty())
+      return fail(Error::kInvalid, "client {}: {}", printable(name_of(member)), reason);
+  }
+  const bool same = who.enrolled && who.data_digest == data_digest && common_;
+  if (!common_) common_ = facts;
+  who.told = hello, who.data_digest = data_digest, who.enrolled = true;
+  return same ? ok() : write();
+}
+
+std::string MemberBook::changed_data(int64_t member, const std::string& data_digest) const {
+  const std::scoped_lock guard(mutex_);
+  const auto& who = members_.at(static_cast<size_t>(member));
+  if (!who.enrolled || who.data_digest == data_digest) return "";
+  return fmt::format("its data have changed (digest {}, before {})", data_digest.substr(0, 12),
+                     who.data_digest.substr(0, 12));
+}
+
+Status MemberBook::leave(int64_t member) {
+  const std::scoped_lock guard(mutex_);
+  auto& who = members_.at(static_cast<size_t>(member));
+  if (who.left) return ok();
+  who.left = true;
+  return write();
+}
+
+bool MemberBook::has_left(int64_t member) const {
+  const std::scoped_lock guard(mutex_);
+  return members_.at(static_cast<size_t>(member)).left;
+}
+
+bool MemberBook::present(int64_t member) const {
+  const std::scoped_lock guard(mutex_);
+  const auto& who = members_.at(static_cast<size_t>(member));
+  return who.enrolled && !who.left;
+}
+
+int64_t MemberBook::clients_present() const {
+  return std::ssize(names_.clients) - std::ssize(missing());
+}
+
+std::vector<std::string> MemberBook::missing() const {
+  const std::scoped_lock guard(mutex_);
+  std::vector<std::string> out;
+  for (size_t i = 0; i < names_.clients.size(); ++i)
+    if (!members_[i].enrolled || members_[i].left) out.push_back(names_.clients[i]);
+  return out;
+}
+
+Roster MemberBook::roster(const std::string& set) const {
+  const std::scoped_lock guard(mutex_);
+  Roster out;
+  out.set = set;
+  if (common_) out.classes = common_->classes, out.class_names = common_->class_names;
+  for (int64_t i = 0; i < names_.size(); ++i) {
+    const auto& told = members_[static_cast<size_t>(i)].told;
+    auto& group = i < std::ssize(names_.clients) ? out.clients : out.newcomers;
+    group.push_back({name_of(i), told.train, told.val, told.test});
+  }
+  return out;
+}
+
+}  // namespace tessera

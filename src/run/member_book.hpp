@@ -1,0 +1,94 @@
+// Who belongs to a real federation and what each has told of its data; kept in federation.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "engine/grpc/service_host.hpp"
+#include "engine/task.hpp"
+#include "run/roster.hpp"
+
+namespace tessera {
+
+/// What all clients' data have in common; the first client that enrolls says it for all.
+struct CommonFacts {
+  std::vector<int64_t> sample_shape;
+  int64_t classes = 0;
+  std::vector<std::string> class_names, columns;
+  bool multi_label = false;
+  std::string layout_digest;
+  std::string from;  // who said it
+
+  friend bool operator==(const CommonFacts&, const CommonFacts&) = default;
+};
+
+/// Empty if `theirs` fits `ours`, else a sentence with what differs, both values and whose.
+std::string difference(const CommonFacts& ours, const CommonFacts& theirs);
+
+/// Who takes part, by name: numbers follow the natural order of the clients' names, then of the
+/// newcomers'.
+struct MemberNames {
+  std::vector<std::string> clients, newcomers;
+  int64_t size() const { return std::ssize(clients) + std::ssize(newcomers); }
+};
+
+/// Thread-safe. What changes is on the disk before a call returns.
+class MemberBook {
+ public:
+  /// Reads dir/federation.json, or makes it. kInvalid: of other members, damaged, or of a newer
+  /// version, and then nothing is touched.
+  static Result<std::unique_ptr<MemberBook>> open(const std::string& dir, MemberNames names);
+
+  /// No other federation has it, also not this one begun anew.
+  const std::string& id() const { return id_; }
+  const MemberNames& names() const { return names_; }
+  std::optional<int64_t> number_of(const std::string& name) const;
+  const std::string& name_of(int64_t member) const;
+
+  /// None before the first enrolment.
+  std::optional<CommonFacts> common() const;
+  /// Takes a member's facts; those of the first become common. kInvalid: they differ, or it has
+  /// left; says exactly what.
+  Status enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
+                const std::string& data_digest);
+  /// Whether it came with other data than the last time, in words; "" if not.
+  std::string changed_data(int64_t member, const std::string& data_digest) const;
+  /// For good.
+  Status leave(int64_t member);
+  bool has_left(int64_t member) const;
+  /// Enrolled and not left.
+  bool present(int64_t member) const;
+  /// Clients, not newcomers, that are present.
+  int64_t clients_present() const;
+  /// Names of the clients that are not.
+  std::vector<std::string> missing() const;
+
+  /// The members with the sizes they told; labels stay with the clients.
+  Roster roster(const std::string& set) const;
+
+ private:
+  struct Member {
+    Hello told;
+    std::string data_digest;
+    bool enrolled = false, left = false;
+  };
+  MemberBook(std::string path, MemberNames names) : path_(std::move(path)), names_(std::move(names)) {}
+  Status read();
+  /// Callers hold the mutex.
+  Status write() const;
+
+  const std::string path_;
+  const MemberNames names_;
+  std::string id_;
+  std::map<std::string, int64_t> numbers_;
+  mutable std::mutex mutex_;  // guards the following
+  std::optional<CommonFacts> common_;
+  std::vector<Member> members_;  // by number
+};
+
+}  // namespace tessera

@@ -1,0 +1,275 @@
+// Guards in a federation: what arrives, what it costs, what clients remember (docs/concepts.md).
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "io/testing.hpp"
+#include "run/checkpoint.hpp"
+#include "support/engines.hpp"
+#include "support/toy.hpp"
+
+namespace tessera::test {
+namespace {
+
+ToyOptions guarded(const std::string& method, GuardOptions guard) {
+  auto out = noisy(method);
+  out.guard = std::move(guard);
+  return out;
+}
+
+const std::vector<GuardOptions>& all_guards() {
+  static const std::vector<GuardOptions> out{{.compress = "fp16"},
+                                             {.compress = "int8", .zstd = 3},
+                                             {.compress = "topk", .topk = 0.1},
+                                             {.compress = "topk", .topk = 0.01, .zstd = 1},
+                                             {.zstd = 3}};
+  return out;
+}
+
+std::string losses_of(const EvalReport& report) {
+  std::string out;
+  for (const auto& e : report.clients)
+    out += fmt::format("{:a} {:a} ", e.pre_test.loss, e.post_test.loss);
+  return out;
+}
+
+double mean_post_loss(const EvalReport& report) {
+  double sum = 0;
+  for (const auto& e : report.clients) sum += e.post_test.loss;
+  return sum / static_cast<double>(report.clients.size());
+}
+
+Toy only_client(GuardOptions guard) {
+  auto federation = toy_federation(1, 0, 40);
+  auto net = *make_model("mlp100", {federation.sample_shape, federation.classes});
+  return {std::move(federation), std::move(net), guarded("fedavg", std::move(guard))};
+}
+
+// With one client the new global model is what arrived of its upload.
+TEST(Guards, Fp16IsTheRoundedChange) {
+  auto plain = only_client({}), half = only_client({.compress = "fp16"});
+  const auto start = plain.server().at("g.w").clone();
+  plain.play(1, 1), half.play(1, 1);
+  const auto change = plain.server().at("g.w") - start;
+  EXPECT_TRUE(at::equal(half.server().at("g.w"), start + change.to(at::kHalf).to(at::kFloat)));
+  EXPECT_FALSE(at::equal(half.server().at("g.w"), plain.server().at("g.w")));
+}
+
+TEST(Guards, TopKIsTheLargestChangesAndTheClientKeepsTheRest) {
+  auto plain = only_client({}), thin = only_client({.compress = "topk", .topk = 0.1});
+  const auto start = plain.server().at("g.w").clone();
+  plain.play(1, 1), thin.play(1, 1);
+  const auto change = plain.server().at("g.w") - start;
+  const auto arrived = thin.server().at("g.w") - start;
+  const auto left = thin.store->get(0)->at("guard/value.w");
+  const int64_t d = change.numel(), k = (d + 9) / 10;
+  EXPECT_EQ(left.count_nonzero().item<int64_t>(), (change != 0).sum().item<int64_t>() - k);
+  EXPECT_TRUE(at::equal(left * (left - change), at::zeros({d}))) << "what was sent is forgotten";
+  EXPECT_LE((arrived + left - change).abs().max().item<double>(), 1e-6);
+  const auto least_sent = change.masked_select(left == 0).abs().topk(k);
+  EXPECT_GE(std::get<0>(least_sent).min().item<double>(), left.abs().max().item<double>());
+}
+
+TEST(Guards, BytesAreCountedAsSealedAndAsEncoded) {
+  auto plain = make_toy(noisy("fedavg"));
+  const auto d = plain.model->layout().numel();
+  const auto plain_report = plain.play(1, 1).at(0);
+  EXPECT_EQ(plain_report.bytes_up, 4 * 4 * d);
+  const std::vector<std::pair<GuardOptions, int64_t>> bytes{
+      {{.compress = "fp16"}, 2 * d},
+      {{.compress = "int8"}, d + 4 * ((d + 255) / 256)},
+      {{.compress = "topk", .topk = 0.01}, 8 * ((d + 99) / 100)},
+      {{.compress = "none", .zstd = 3}, 4 * d}};
+  for (const auto& [guard, each] : bytes) {
+    auto toy = make_toy(guarded("fedavg", guard));
+    const auto report = toy.play(1, 1).at(0);
+    EXPECT_EQ(report.bytes_up, 4 * each) << guard.compress;
+    EXPECT_EQ(report.bytes_down, plain_report.bytes_down);
+    EXPECT_LT(report.wire_up, plain_report.wire_up);
+    if (guard.zstd == 0) {
+      EXPECT_GT(report.wire_up, report.bytes_up);
+      EXPECT_EQ(report.wire_down, plain_report.wire_down);
+    } else {
+      EXPECT_LT(report.wire_down, plain_report.wire_down);
+    }
+  }
+}
+
+TEST(Guards, ZstdChangesNoNumber) {
+  for (const char* compress : {"none", "topk"}) {
+    auto plain = make_toy(guarded("fedper", {.compress = compress}));
+    auto framed = make_toy(guarded("fedper", {.compress = compress, .zstd = 3}));
+    plain.play(1, 3), framed.play(1, 3);
+    EXPECT_EQ(fingerprint(plain), fingerprint(framed));
+  }
+}
+
+TEST(Guards, NeitherThreadsNorTheWireChangeABit) {
+  for (const auto& guard : all_guards()) {
+    auto options = guarded("fedper", guard);
+    auto one = make_toy(options);
+    options.threads = 4, options.through_wire = true;
+    auto four = make_toy(options);
+    for (int64_t round = 1; round <= 3; ++round) {
+      const auto a = one.play(round, round).at(0), b = four.play(round, round).at(0);
+      EXPECT_EQ(a.wire_up, b.wire_up);
+      EXPECT_EQ(a.wire_down, b.wire_down);
+      EXPECT_EQ(losses_of(one.evaluate(round)), losses_of(four.evaluate(round)));
+    }
+    EXPECT_EQ(fingerprint(one), fingerprint(four)) << guard.compress;
+  }
+}
+
+TEST(Guards, EvaluationLeavesNoTrace) {
+  const auto options = guarded("fedavg", {.compress = "topk", .topk = 0.05});
+  auto watched = make_toy(options), plain = make_toy(options);
+  for (int64_t round = 1; round <= 3; ++round) {
+    plain.play(round, round), watched.play(round, round);
+    watched.evaluate(round);
+  }
+  EXPECT_EQ(fingerprint(plain), fingerprint(watched));
+}
+
+TEST(Guards, ResumedEqualsUninterrupted) {
+  const auto options = guarded("fedper", {.compress = "topk", .topk = 0.05, .zstd = 1});
+  auto whole = make_toy(options);
+  whole.play(1, 5);
+  testing::TempDir dir;
+  {
+    auto first = make_toy(options);
+    auto file = CheckpointFile::create(dir.path());
+    ASSERT_TRUE(file.ok()) << message(file.status());
+    first.play(1, 3);
+    CheckpointChanges changes{first.driver->server(), {}};
+    for (const ClientId id : first.store->ids())
+      changes.clients.emplace_back(id, first.store->get(id));
+    ASSERT_TRUE(file->save({3, "x", "", ""}, changes).ok());
+  }
+  auto loaded = CheckpointFile::open(dir.path());
+  ASSERT_TRUE(loaded.ok()) << message(loaded.status());
+  auto second = make_toy(options);
+  ASSERT_TRUE(second.driver->restore(loaded->second.server).ok());
+  for (auto& [id, state] : loaded->second.clients) {
+    EXPECT_TRUE(state.contains("guard/base.value.w"));
+    EXPECT_THAT(second.simulation->host().restore(id, state), testing::Succeeds());
+  }
+  second.play(4, 5);
+  EXPECT_EQ(fingerprint(whole), fingerprint(second));
+}
+
+TEST(Guards, AStateWithAForgedMemoryIsRefused) {
+  auto toy = make_toy(guarded("fedavg", {.compress = "topk"}));
+  auto& host = toy.simulation->host();
+  EXPECT_THAT(host.restore(1, {{"guard/value.w", at::full({1003}, NAN)}}),
+              testing::FailsWith(Error::kInvalid, "the state of client 1: the guard's memory"));
+  auto off = make_toy(noisy("fedavg"));
+  EXPECT_THAT(off.simulation->host().restore(1, {{"guard/value.w", at::zeros({1003})}}),
+              testing::FailsWith(Error::kInvalid, "top-k, which is off"));
+}
+
+TEST(Guards, ARejectedUploadTakesTheMemoryBack) {
+  constexpr ClientId kLiar = 2;
+  const std::vector<std::function<void(Reply&)>> lies{
+      [](Reply& r) { r.up.at("value.w/index")[0] = 1'000'000; },
+      [](Reply& r) { r.up.at("value.w/value") = at::full_like(r.up.at("value.w/value"), NAN); },
+      [](Reply& r) { r.up.erase("value.w/index"); },
+      [](Reply& r) { r.up.emplace("zz", at::zeros({1})); },
+      [](Reply& r) { r.status = fail(Error::kBusy, "lost"); }};
+  std::string without;
+  for (const auto& lie : lies) {
+    const auto options = guarded("fedavg", {.compress = "topk", .topk = 0.05});
+    auto toy = make_toy(options);
+    toy.play(1, 1);
+    const auto before = fingerprint(*toy.store->get(kLiar));
+    MeddlingEngine engine(toy.simulation->engine());
+    engine.on_reply = [&](Reply& reply) {
+      if (reply.kind == TaskKind::kTrain && reply.client == kLiar) lie(reply);
+    };
+    Driver driver(*toy.session, options.federation, engine, &toy.federation.commons);
+    ASSERT_TRUE(driver.restore(toy.server()).ok());
+    const auto report = driver.play(2);
+    ASSERT_TRUE(report.ok()) << message(report.status());
+    EXPECT_TRUE(report->counted);
+    ASSERT_EQ(report->problems.size(), 1U);
+    EXPECT_EQ(report->problems[0].client, kLiar);
+    EXPECT_EQ(fingerprint(*toy.store->get(kLiar)), before);
+    if (without.empty()) without = fingerprint(driver.server());
+    EXPECT_EQ(fingerprint(driver.server()), without) << report->problems[0].reason;
+  }
+}
+
+TEST(Guards, AClientThatDivergedIsRejectedForTheSameReason) {
+  for (const char* compress : {"none", "fp16", "int8", "topk"}) {
+    auto options = guarded("fedavg", {.compress = compress});
+    auto toy = make_toy(options);
+    MeddlingEngine engine(toy.simulation->engine());
+    engine.on_task = [](Task& task) {
+      if (task.kind == TaskKind::kTrain && task.client == 1) task.down["w"] = task.down["w"] * NAN;
+    };
+    Driver driver(*toy.session, options.federation, engine, &toy.federation.commons);
+    ASSERT_TRUE(driver.begin().ok());
+    const auto report = driver.play(1);
+    ASSERT_TRUE(report.ok()) << message(report.status());
+    ASSERT_EQ(report->problems.size(), 1U);
+    EXPECT_EQ(report->problems[0].reason, "'value.w' is not finite") << compress;
+  }
+}
+
+TEST(Guards, RoundedUploadsLearnWhatExactOnesDo) {
+  for (const char* method : {"fedavg", "fedper", "fedsgd"}) {
+    auto plain = make_toy(noisy(method));
+    plain.play(1, 5);
+    const double exact = mean_post_loss(plain.evaluate(5));
+    for (const char* compress : {"fp16", "int8"}) {
+      auto toy = make_toy(guarded(method, {.compress = compress}));
+      toy.play(1, 5);
+      EXPECT_NEAR(mean_post_loss(toy.evaluate(5)), exact, 0.02) << method << " " << compress;
+    }
+  }
+}
+
+TEST(Guards, TopKLearnsToo) {
+  for (const char* method : {"fedavg", "fedsgd"}) {
+    auto options = guarded(method, {.compress = "topk", .topk = 0.1});
+    options.rounds = 20;
+    options.train.lr = 0.2, options.train.momentum = 0;
+    auto toy = make_toy(options);
+    const auto global_loss = [&](int64_t round) {
+      double sum = 0;
+      for (const auto& e : toy.evaluate(round).clients) sum += e.global_test->loss;
+      return sum;
+    };
+    const double before = global_loss(0);
+    toy.play(1, 20);
+    EXPECT_LT(global_loss(20), 0.8 * before) << method;
+  }
+}
+
+// Whatever a method uploads arrives in the form that it expects.
+TEST(Guards, EveryMethodWorksBehindThem) {
+  for (const auto& info : methods()) {
+    if (info.pooled) continue;
+    ToyOptions options{.method = info.name};
+    // Newcomers need a bank, where there is one; FedHAM begins with a warm-up that is FedAvg.
+    options.numbers = {{"head_bank", 1}, {"base_bank", 1}, {"p", 1}};
+    options.train.batch = 8, options.train.lr = 0.05;
+    const auto exact = make_toy(options).play(1, 1).at(0).bytes_up;
+    for (const auto& guard : {GuardOptions{.compress = "int8", .zstd = 1},
+                              GuardOptions{.compress = "topk", .topk = 0.1}}) {
+      options.guard = guard;
+      auto toy = make_toy(options);
+      const auto reports = toy.play(1, 2);  // fails the test if an upload is rejected
+      ASSERT_EQ(reports.size(), 2U) << info.name;
+      EXPECT_LE(reports[0].bytes_up, exact) << info.name;
+      if (guard.compress == "int8" && exact > 0) {
+        EXPECT_LT(reports[0].bytes_up, exact / 2) << info.name;
+      }
+      for (const auto& e : toy.evaluate(2).clients) EXPECT_TRUE(std::isfinite(e.post_test.loss));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::test

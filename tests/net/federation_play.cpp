@@ -1,0 +1,105 @@
+#include "federation_play.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace tessera::testing {
+namespace {
+
+// A port that was free a moment ago; the server must come back to it after a kill.
+int free_port() {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  bind(fd, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  close(fd);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+void FederationPlay::SetUp() {
+  Playground::SetUp();
+  address_ = "127.0.0.1:" + std::to_string(free_port());
+}
+
+void FederationPlay::federation(const std::string& method, int rounds, const std::string& serve) {
+  write("e.toml", "name = \"toy\"\nrounds = " + std::to_string(rounds) +
+                      "\n[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"" +
+                      path("data") +
+                      "\"\nclass_names = \"x,y,z\"\n[model]\nname = \"mlp100\"\n[train]\nlr = 0.1\n"
+                      "batch = 8\n[federation]\neval_every = 3\n[serve]\nmembers = \"a,b,c,d\"\n"
+                      "hold = 0.5\n" +
+                      serve + "[method]\nname = \"" + method + "\"\n");
+}
+
+void FederationPlay::make_identities() {
+  ASSERT_EQ(tessera({"pki", "init", path("ca")}).code, 0);
+  const auto issued = tessera({"pki", "issue", "server", "--ca", path("ca"), "--identity",
+                               path("id-server"), "--server", "127.0.0.1,localhost"});
+  ASSERT_EQ(issued.code, 0) << issued.err;
+  for (const auto& name : names_) {
+    const auto client =
+        tessera({"pki", "issue", name, "--ca", path("ca"), "--identity", path("id-" + name)});
+    ASSERT_EQ(client.code, 0) << client.err;
+  }
+}
+
+std::vector<std::string> FederationPlay::serve_words(const std::vector<std::string>& more) const {
+  std::vector<std::string> words{"serve",      path("e.toml"),   "--listen", address_, "--state",
+                                 path("state"), "--identity", path("id-server"), "--log-json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::vector<std::string> FederationPlay::join_words(const std::string& name,
+                                                    const std::vector<std::string>& more) const {
+  std::vector<std::string> words{"join",       "--server", address_,
+                                 "--identity", path("id-" + name),
+                                 "--data",     path("data/client-" + name + ".npz"),
+                                 "--state",    path("state-" + name),
+                                 "--log-json"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+void FederationPlay::start_server() {
+  server_ = std::make_unique<Process>(serve_words(), Process::Options{});
+}
+
+void FederationPlay::start_client(const std::string& name) {
+  clients_[name] = std::make_unique<Process>(join_words(name), Process::Options{});
+}
+
+void FederationPlay::start_everybody() {
+  start_server();
+  for (const auto& name : names_) start_client(name);
+}
+
+Finished FederationPlay::wait_for_end(std::chrono::seconds limit) {
+  auto out = server_->wait(limit);
+  for (auto& [name, client] : clients_) {
+    const auto ended = client->wait(std::chrono::seconds(20));
+    EXPECT_EQ(ended.code, 0) << name << ": " << ended.err;
+  }
+  return out;
+}
+
+std::string FederationPlay::rounds_digest(const std::string& out) const {
+  const auto summary = json(out + "/summary.json");
+  if (!summary.is_object() || !summary.contains("rounds_digest")) return "no summary in " + out;
+  return summary["rounds_digest"].get<std::string>();
+}
+
+std::string FederationPlay::simulated_digest() {
+  const auto simulated = run("simulated", {"--force"});
+  EXPECT_EQ(simulated.code, 0) << simulated.err;
+  return rounds_digest("simulated");
+}
+
+}  // namespace tessera::testing
