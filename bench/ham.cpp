@@ -11,17 +11,17 @@
 namespace tessera::bench {
 namespace {
 
-constexpr int64_t kClients = 18, kSamples = 96;
+constexpr int64_t kPeers = 18, kImages = 96;
 
 ClientData images() {
   auto pool = std::make_shared<Pool>();
   const auto generator = at::detail::createCPUGenerator(1);
-  pool->x = at::randn({kSamples, 1, 28, 28}, generator, at::kFloat);
-  pool->y = at::randint(10, {kSamples}, generator, at::kLong);
+  pool->x = at::randn({kImages, 1, 28, 28}, generator, at::kFloat);
+  pool->y = at::randint(10, {kImages}, generator, at::kLong);
   pool->classes = 10;
   ClientData out;
   out.pool = pool;
-  for (int64_t i = 0; i < kSamples; ++i) out.train.push_back(i);
+  for (int64_t i = 0; i < kImages; ++i) out.train.push_back(i);
   return out;
 }
 
@@ -29,7 +29,7 @@ void theta_step(benchmark::State& state, bool by_block) {
   const auto model = make_model("alex28-s", {{1, 28, 28}, 10});
   if (!model.ok()) throw std::runtime_error(message(model.status()));
   std::vector<Weights> others;
-  for (uint64_t i = 1; i < kClients; ++i) others.push_back((*model)->init(i));
+  for (uint64_t i = 1; i < kPeers; ++i) others.push_back((*model)->init(i));
   const auto own = (*model)->init(0);
   const HamTraining ham{.shape = {.by_block = by_block}, .theta_epochs = 1};
   const HamMixer mixer(**model, ham.shape, own, others, (*model)->init(100));

@@ -9,13 +9,13 @@
 namespace tessera::bench {
 namespace {
 
-constexpr int64_t kClients = 20, kCohort = 5, kSamples = 300;
+constexpr int64_t kMembers = 20, kCohort = 5, kSamples = 300;
 
 void server_share(benchmark::State& state) {
   const auto model = *make_model("vit-s", {{3, 32, 32}, 10});
   const auto method = find_method("pfedht")->draft()->build(
       {.epochs = 3, .batch = 64, .lr = 0.01, .momentum = 0.9, .weight_decay = 1e-5});
-  const Setup setup{*model, kClients, 1, 0.25, 1, 0, 1};
+  const Setup setup{*model, kMembers, 1, 0.25, 1, 0, 1};
   auto pool = std::make_shared<Pool>();
   const auto generator = at::detail::createCPUGenerator(1);
   pool->x = at::randn({kSamples, 3, 32, 32}, generator, at::kFloat);

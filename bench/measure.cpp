@@ -22,17 +22,17 @@ double seconds(const std::function<void()>& work, int64_t times) {
   return (thread_cpu_seconds() - start) / static_cast<double>(times);
 }
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 Table& table() {
   static Table lines({"what", "reached", "unit", "target"});
   return lines;
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
 
 Paired paired(benchmark::State& state, const std::function<void()>& work,
               const std::function<void()>& yardstick) {

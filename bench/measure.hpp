@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace tessera::bench {
 
@@ -17,6 +18,9 @@ void register_rounds();    // a federated round on one and two threads
 void register_hypernet();  // pFedHT's server against its clients
 void register_ham();       // FedHAM's attention step against a plain one
 void register_meta();      // second derivatives against plain steps
+
+/// The upper one of the two in the middle; of at least one value.
+double median(std::vector<double> values);
 
 /// Medians over the iterations of a benchmark, in seconds of CPU time of the calling thread.
 struct Paired {

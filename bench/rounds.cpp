@@ -72,11 +72,6 @@ class Rounds {
   int64_t round_ = 0;
 };
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 void scaling(benchmark::State& state) {
   Rounds one("fedavg", 1, false), two("fedavg", 2, false);
   one.seconds(), two.seconds();  // arenas grow once

@@ -9,7 +9,7 @@
 namespace tessera::bench {
 namespace {
 
-constexpr int64_t kClients = 100;
+constexpr int64_t kVectors = 100;
 constexpr int64_t kParameters = 582026;  // facnn on 28×28
 
 double of_copy(benchmark::State& state, double bytes, const std::function<void()>& work) {
@@ -48,11 +48,11 @@ void register_vectors() {
   });
   add("mean/100 x facnn", [](benchmark::State& state) {
     std::vector<Weighted> parts;
-    for (int64_t i = 0; i < kClients; ++i) {
+    for (int64_t i = 0; i < kVectors; ++i) {
       const Tensor w = at::full({kParameters}, static_cast<double>(i), at::kFloat);
       parts.push_back({{w, at::empty({0})}, static_cast<double>(i + 1)});
     }
-    const double bytes = 4.0 * kParameters * (kClients + 1);
+    const double bytes = 4.0 * kParameters * (kVectors + 1);
     const double reached = of_copy(state, bytes, [&] { benchmark::DoNotOptimize(mean(parts)); });
     summarise("weighted mean of 100 facnn", state.counters["GB/s"], "GB/s", 0);
     summarise("weighted mean of 100 facnn", reached, "of copy", 0.5);

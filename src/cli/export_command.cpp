@@ -33,7 +33,7 @@ ExportedModel exported(const SavedModel& saved) {
                        {"config_digest", saved.config_digest}}};
 }
 
-Result<Bytes> bytes_of(const ExportedModel& model, const std::string& format) {
+Result<Bytes> encoded(const ExportedModel& model, const std::string& format) {
   if (format == "torchscript") return to_torchscript(model);
   if (format == "onnx") return to_onnx(model);
   return format == "npz" ? to_npz(model) : to_safetensors(model);
@@ -43,7 +43,7 @@ Result<std::string> export_one(const SavedModel& saved, const ExportArgs& args) 
   const auto name = saved.view == kGlobal ? std::string(kGlobalFile) : model_file(saved.client);
   const auto stem = std::filesystem::path(name).stem().string();
   const auto path = (args.out.empty() ? "." : args.out) + "/" + stem + ending_of(args.to);
-  auto bytes = bytes_of(exported(saved), args.to);
+  auto bytes = encoded(exported(saved), args.to);
   if (!bytes.ok()) return at_place(bytes.status(), "client " + saved.client);
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path, *bytes));
   return path;

@@ -22,10 +22,10 @@ Predicted predicted(const SavedModel& saved, const Tensor& rows) {
 }
 
 nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba) {
-  nlohmann::json json{{"client", saved.client},
-                      {"method", saved.method},
-                      {"view", saved.view},
-                      {"classes", saved.class_names}};
+  nlohmann::json answer{{"client", saved.client},
+                        {"method", saved.method},
+                        {"view", saved.view},
+                        {"classes", saved.class_names}};
   auto labels = nlohmann::json::array(), names = nlohmann::json::array();
   auto rows = nlohmann::json::array();
   const auto classes = static_cast<size_t>(out.probabilities.size(1));
@@ -35,9 +35,9 @@ nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba
     const auto* p = out.probabilities.data_ptr<float>() + static_cast<size_t>(i) * classes;
     if (proba) rows.push_back(std::vector<float>(p, p + classes));
   }
-  json["labels"] = std::move(labels), json["predicted"] = std::move(names);
-  if (proba) json["probabilities"] = std::move(rows);
-  return json;
+  answer["labels"] = std::move(labels), answer["predicted"] = std::move(names);
+  if (proba) answer["probabilities"] = std::move(rows);
+  return answer;
 }
 
 std::string as_csv(const SavedModel& saved, const Predicted& out, bool proba) {

@@ -10,7 +10,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-OwnClient numbers(const std::string& name, std::vector<int64_t> labels) {
+OwnClient with_numbers(const std::string& name, std::vector<int64_t> labels) {
   OwnClient out;
   out.name = name;
   for (size_t i = 0; i < labels.size(); ++i) out.numbers.push_back(static_cast<uint32_t>(i));
@@ -18,20 +18,20 @@ OwnClient numbers(const std::string& name, std::vector<int64_t> labels) {
   out.labels.numbers = std::move(labels);
   return out;
 }
-OwnClient texts(const std::string& name, std::vector<std::string> labels) {
-  auto out = numbers(name, std::vector<int64_t>(labels.size()));
+OwnClient with_texts(const std::string& name, std::vector<std::string> labels) {
+  auto out = with_numbers(name, std::vector<int64_t>(labels.size()));
   out.labels = {true, {}, std::move(labels)};
   return out;
 }
-std::string error(const std::vector<OwnClient>& clients,
-                  const std::vector<std::string>& names = {}) {
+std::string label_error(const std::vector<OwnClient>& clients,
+                        const std::vector<std::string>& names = {}) {
   const auto classes = classes_of(clients, names);
   EXPECT_FALSE(classes.ok());
   return message(classes.status());
 }
 
 TEST(OwnClasses, NumbersCountFromZeroOverAllClients) {
-  const auto classes = classes_of({numbers("a", {0, 1, 0}), numbers("b", {2, 2})}, {});
+  const auto classes = classes_of({with_numbers("a", {0, 1, 0}), with_numbers("b", {2, 2})}, {});
   ASSERT_TRUE(classes.ok()) << classes.status();
   EXPECT_THAT(classes->names, ElementsAre("0", "1", "2"));
   EXPECT_THAT(classes->y, ElementsAre(ElementsAre(0, 1, 0), ElementsAre(2, 2)));
@@ -39,7 +39,7 @@ TEST(OwnClasses, NumbersCountFromZeroOverAllClients) {
 }
 
 TEST(OwnClasses, AClassWithoutASampleIsSaid) {
-  const auto classes = classes_of({numbers("a", {1, 2, 3})}, {});
+  const auto classes = classes_of({with_numbers("a", {1, 2, 3})}, {});
   ASSERT_TRUE(classes.ok()) << classes.status();
   EXPECT_EQ(classes->names.size(), 4u);
   EXPECT_THAT(classes->notes.front(), AllOf(HasSubstr("4 classes, 1 of them without a sample"),
@@ -47,8 +47,8 @@ TEST(OwnClasses, AClassWithoutASampleIsSaid) {
 }
 
 TEST(OwnClasses, TextsAreNumberedAsPeopleCount) {
-  const auto classes =
-      classes_of({texts("a", {"stage 10", "stage 2"}), texts("b", {"healthy", "stage 2"})}, {});
+  const auto classes = classes_of(
+      {with_texts("a", {"stage 10", "stage 2"}), with_texts("b", {"healthy", "stage 2"})}, {});
   ASSERT_TRUE(classes.ok()) << classes.status();
   EXPECT_THAT(classes->names, ElementsAre("healthy", "stage 2", "stage 10"));
   EXPECT_THAT(classes->y, ElementsAre(ElementsAre(2, 1), ElementsAre(0, 1)));
@@ -56,66 +56,68 @@ TEST(OwnClasses, TextsAreNumberedAsPeopleCount) {
 }
 
 TEST(OwnClasses, NumbersBesideTextsAreTexts) {
-  const auto classes = classes_of({numbers("a", {1, 0}), texts("b", {"1", "unknown"})}, {});
+  const auto classes =
+      classes_of({with_numbers("a", {1, 0}), with_texts("b", {"1", "unknown"})}, {});
   ASSERT_TRUE(classes.ok()) << classes.status();
   EXPECT_THAT(classes->names, ElementsAre("0", "1", "unknown"));
   EXPECT_THAT(classes->y, ElementsAre(ElementsAre(1, 0), ElementsAre(1, 2)));
 }
 
 TEST(OwnClasses, AListGivesTheOrder) {
-  const auto words = classes_of({texts("a", {"yes", "no", "yes"})}, {"yes", "no", "maybe"});
+  const auto words = classes_of({with_texts("a", {"yes", "no", "yes"})}, {"yes", "no", "maybe"});
   ASSERT_TRUE(words.ok()) << words.status();
   EXPECT_THAT(words->names, ElementsAre("yes", "no", "maybe"));
   EXPECT_THAT(words->y, ElementsAre(ElementsAre(0, 1, 0)));
   // Numbers by name where all are in the list: codes become classes.
-  const auto codes = classes_of({numbers("a", {50000, -1, 50000})}, {"-1", "50000"});
+  const auto codes = classes_of({with_numbers("a", {50000, -1, 50000})}, {"-1", "50000"});
   ASSERT_TRUE(codes.ok()) << codes.status();
   EXPECT_THAT(codes->y, ElementsAre(ElementsAre(1, 0, 1)));
   // Else they are places in the list.
-  const auto places = classes_of({numbers("a", {1, 0})}, {"no", "yes"});
+  const auto places = classes_of({with_numbers("a", {1, 0})}, {"no", "yes"});
   ASSERT_TRUE(places.ok()) << places.status();
   EXPECT_THAT(places->y, ElementsAre(ElementsAre(1, 0)));
   EXPECT_THAT(places->notes.front(), HasSubstr("0 no, 1 yes"));
 }
 
 TEST(OwnClasses, ALabelThatIsNotInTheListIsNamed) {
-  EXPECT_THAT(error({texts("a", {"yes", "nо"})}, {"no", "yes"}),
+  EXPECT_THAT(label_error({with_texts("a", {"yes", "nо"})}, {"no", "yes"}),
               HasSubstr("a.npz, y: row 1 has label 'nо', which is not in class_names"));
-  EXPECT_THAT(error({texts("a", {"yes", "yess"})}, {"no", "yes"}),
+  EXPECT_THAT(label_error({with_texts("a", {"yes", "yess"})}, {"no", "yes"}),
               HasSubstr("label 'yess', which is not in class_names = \"no,yes\""));
-  EXPECT_THAT(error({numbers("a", {0, 1}), numbers("b", {0, 2})}, {"no", "yes"}),
+  EXPECT_THAT(label_error({with_numbers("a", {0, 1}), with_numbers("b", {0, 2})}, {"no", "yes"}),
               HasSubstr("label '0'"));
 }
 
 TEST(OwnClasses, NumbersOfSomeAndTextsOfOthersAreNoPlacesInTheList) {
   // Both are "0" and "1", but only one client has them as numbers.
-  EXPECT_THAT(error({numbers("a", {0, 1}), texts("b", {"0", "1"})}, {"no", "yes"}),
+  EXPECT_THAT(label_error({with_numbers("a", {0, 1}), with_texts("b", {"0", "1"})}, {"no", "yes"}),
               HasSubstr("a.npz, y: row 0 has label '0', which is not in class_names"));
-  const auto named = classes_of({numbers("a", {0, 1}), texts("b", {"1"})}, {"1", "0"});
+  const auto named = classes_of({with_numbers("a", {0, 1}), with_texts("b", {"1"})}, {"1", "0"});
   ASSERT_TRUE(named.ok()) << named.status();
   EXPECT_THAT(named->y, ElementsAre(ElementsAre(1, 0), ElementsAre(0)));
 }
 
 TEST(OwnClasses, AmountsAndCodesAreRefused) {
-  EXPECT_THAT(error({numbers("a", {0, 1}), numbers("b", {1, 50000})}),
+  EXPECT_THAT(label_error({with_numbers("a", {0, 1}), with_numbers("b", {1, 50000})}),
               AllOf(HasSubstr("b.npz, y: row 1 has label 50000, but there are only 3 different"),
                     HasSubstr("class_names = \"0,1,50000\"")));
-  EXPECT_THAT(error({numbers("a", {0, 21})}), HasSubstr("label 21"));
-  EXPECT_TRUE(classes_of({numbers("a", {0, 20})}, {}).ok());
+  EXPECT_THAT(label_error({with_numbers("a", {0, 21})}), HasSubstr("label 21"));
+  EXPECT_TRUE(classes_of({with_numbers("a", {0, 20})}, {}).ok());
   std::vector<int64_t> most(600);  // 0 … 598 and 1200
   for (size_t i = 0; i < most.size(); ++i) most[i] = static_cast<int64_t>(i);
   most.back() = 1200;
-  EXPECT_THAT(error({numbers("a", most)}), HasSubstr("row 599 has label 1200"));
+  EXPECT_THAT(label_error({with_numbers("a", most)}), HasSubstr("row 599 has label 1200"));
   most.back() = 1199;  // less than twice as many as there are
-  EXPECT_TRUE(classes_of({numbers("a", most)}, {}).ok());
-  EXPECT_THAT(error({numbers("a", {0, 200000})}), HasSubstr("label 200000"));
-  EXPECT_THAT(error({numbers("a", {1, -1})}),
+  EXPECT_TRUE(classes_of({with_numbers("a", most)}, {}).ok());
+  EXPECT_THAT(label_error({with_numbers("a", {0, 200000})}), HasSubstr("label 200000"));
+  EXPECT_THAT(label_error({with_numbers("a", {1, -1})}),
               AllOf(HasSubstr("row 1 has label -1"), HasSubstr("class_names = \"-1,1\"")));
 }
 
 TEST(OwnClasses, OneLabelIsNothingToLearn) {
-  EXPECT_THAT(error({numbers("a", {1, 1}), numbers("b", {1})}), HasSubstr("every label"));
-  EXPECT_THAT(error({texts("a", {"x"})}), HasSubstr("'x'"));
+  EXPECT_THAT(label_error({with_numbers("a", {1, 1}), with_numbers("b", {1})}),
+              HasSubstr("every label"));
+  EXPECT_THAT(label_error({with_texts("a", {"x"})}), HasSubstr("'x'"));
 }
 
 }  // namespace

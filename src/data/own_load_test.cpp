@@ -431,7 +431,7 @@ TEST(OwnNpz, SplitOptionsThatDoNothingAreRefused) {
   EXPECT_EQ(load_federation(own(dir), 1)->clients[0].size(Part::kTest), 1);
 }
 
-std::string problems(auto change) {
+std::string own_problems(auto change) {
   auto options = own("d");
   change(options);
   std::string all;
@@ -440,21 +440,22 @@ std::string problems(auto change) {
 }
 
 TEST(CheckOwn, NamesWhatIsWrongBeforeAnyFileIsRead) {
-  EXPECT_EQ(problems([](auto&) {}), "");
-  EXPECT_THAT(problems([](auto& o) { o.data_dir = ""; }), HasSubstr("needs data_dir"));
-  EXPECT_THAT(problems([](auto& o) { o.label = "y", o.categorical = "sex,y"; }),
+  EXPECT_EQ(own_problems([](auto&) {}), "");
+  EXPECT_THAT(own_problems([](auto& o) { o.data_dir = ""; }), HasSubstr("needs data_dir"));
+  EXPECT_THAT(own_problems([](auto& o) { o.label = "y", o.categorical = "sex,y"; }),
               HasSubstr("categorical names 'y', which label names too"));
-  EXPECT_THAT(problems([](auto& o) { o.ignore = "a,a"; }),
+  EXPECT_THAT(own_problems([](auto& o) { o.ignore = "a,a"; }),
               HasSubstr("ignore names 'a', which ignore names too"));
-  EXPECT_THAT(problems([](auto& o) { o.class_names = "no,,yes"; }), HasSubstr("has an empty name"));
-  EXPECT_THAT(problems([](auto& o) { o.class_names = "no"; }), HasSubstr("two names or more"));
-  EXPECT_EQ(problems([](auto& o) { o.label = "yes", o.class_names = "no,yes"; }), "");
-  EXPECT_THAT(problems([](auto& o) { o.standardize = "clients"; }),
+  EXPECT_THAT(own_problems([](auto& o) { o.class_names = "no,,yes"; }),
+              HasSubstr("has an empty name"));
+  EXPECT_THAT(own_problems([](auto& o) { o.class_names = "no"; }), HasSubstr("two names or more"));
+  EXPECT_EQ(own_problems([](auto& o) { o.label = "yes", o.class_names = "no,yes"; }), "");
+  EXPECT_THAT(own_problems([](auto& o) { o.standardize = "clients"; }),
               HasSubstr("did you mean 'client'"));
-  EXPECT_THAT(problems([](auto& o) { o.test = 0; }), HasSubstr("test = 0"));
-  EXPECT_THAT(problems([](auto& o) { o.set = "mnist", o.partition = "iid", o.label = "y"; }),
+  EXPECT_THAT(own_problems([](auto& o) { o.test = 0; }), HasSubstr("test = 0"));
+  EXPECT_THAT(own_problems([](auto& o) { o.set = "mnist", o.partition = "iid", o.label = "y"; }),
               HasSubstr("label = \"y\" does nothing"));
-  EXPECT_THAT(problems([](auto& o) { o.set = "onw"; }), HasSubstr("did you mean 'own'"));
+  EXPECT_THAT(own_problems([](auto& o) { o.set = "onw"; }), HasSubstr("did you mean 'own'"));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr int64_t kSide = 28, kPixels = kSide * kSide;
+constexpr int64_t kDigitSide = 28, kPixels = kDigitSide * kDigitSide;
 constexpr double kFlatPatch = 10.0;  // patches whose deviation is below are no background
 constexpr int kPatchTries = 1000;
 
@@ -27,10 +27,11 @@ void cut_patch(const ImageSet& photos, Rng& rng, uint8_t* patch) {
     const auto top = static_cast<int64_t>(rng.below(static_cast<uint64_t>(photos.height - 27)));
     const auto left = static_cast<int64_t>(rng.below(static_cast<uint64_t>(photos.width - 27)));
     double sum = 0.0, squares = 0.0;
-    for (int64_t y = 0; y < kSide; ++y) {
+    for (int64_t y = 0; y < kDigitSide; ++y) {
       const auto* from = photos.image(row) + (top + y) * photos.width + left;
-      std::memcpy(patch + y * kSide, from, kSide);
-      for (int64_t x = 0; x < kSide; ++x) sum += from[x], squares += double{1} * from[x] * from[x];
+      std::memcpy(patch + y * kDigitSide, from, kDigitSide);
+      for (int64_t x = 0; x < kDigitSide; ++x)
+        sum += from[x], squares += double{1} * from[x] * from[x];
     }
     const double mean = sum / kPixels;
     if (squares / kPixels - mean * mean >= kFlatPatch * kFlatPatch) return;
@@ -68,19 +69,21 @@ std::vector<int64_t> vmnist_counts(bool balanced, int64_t shrink) {
 }
 
 void rotate_digit(const uint8_t* from, double angle, uint8_t* to) {
-  const double centre = (kSide - 1) / 2.0, sine = std::sin(angle), cosine = std::cos(angle);
+  const double centre = (kDigitSide - 1) / 2.0, sine = std::sin(angle), cosine = std::cos(angle);
   const auto pixel = [&](int64_t y, int64_t x) {
-    return y < 0 || x < 0 || y >= kSide || x >= kSide ? 0.0 : double{1} * from[y * kSide + x];
+    return y < 0 || x < 0 || y >= kDigitSide || x >= kDigitSide
+               ? 0.0
+               : double{1} * from[y * kDigitSide + x];
   };
-  for (int64_t y = 0; y < kSide; ++y) {
-    for (int64_t x = 0; x < kSide; ++x) {
+  for (int64_t y = 0; y < kDigitSide; ++y) {
+    for (int64_t x = 0; x < kDigitSide; ++x) {
       const double dx = static_cast<double>(x) - centre, dy = static_cast<double>(y) - centre;
       const double sx = centre + cosine * dx - sine * dy, sy = centre + sine * dx + cosine * dy;
       const double fx = std::floor(sx), fy = std::floor(sy), wx = sx - fx, wy = sy - fy;
       const auto ix = static_cast<int64_t>(fx), iy = static_cast<int64_t>(fy);
       const double top = (1 - wx) * pixel(iy, ix) + wx * pixel(iy, ix + 1);
       const double bottom = (1 - wx) * pixel(iy + 1, ix) + wx * pixel(iy + 1, ix + 1);
-      to[y * kSide + x] = static_cast<uint8_t>((1 - wy) * top + wy * bottom + 0.5);
+      to[y * kDigitSide + x] = static_cast<uint8_t>((1 - wy) * top + wy * bottom + 0.5);
     }
   }
 }
@@ -90,7 +93,7 @@ ImageSet build_vmnist(const ImageSet& mnist, const ImageSet& fashion, const Imag
   key = derive(key, Purpose::kBuild);
   const auto digits = Rng(derive(key, 0)).permutation(mnist.count());
   const auto clothes = Rng(derive(key, 1)).permutation(fashion.count());
-  ImageSet out{1, kSide, kSide, {}, {}, {}};
+  ImageSet out{1, kDigitSide, kDigitSide, {}, {}, {}};
   out.labels.classes = 10;
   size_t next_digit = 0, next_cloth = 0;
   for (size_t k = 0; k < counts.size(); ++k) {

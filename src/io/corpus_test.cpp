@@ -15,7 +15,7 @@
 namespace tessera {
 namespace {
 
-constexpr size_t kLimit = 1 << 18;
+constexpr size_t kCorpusLimit = 1 << 18;
 
 // A file may be of either kind (images or labels): accepted if one of the two parsers takes it.
 Status either(const Status& one, const Status& other) { return one.ok() ? one : other; }
@@ -24,7 +24,7 @@ const std::map<std::string, std::function<Status(ByteSpan, const std::string&)>>
     {"archive",
      [](ByteSpan file, const std::string& name) {
        const auto any = [](const std::string&) { return true; };
-       return find_in_archive(file, name, any, {.max_bytes = kLimit}).status();
+       return find_in_archive(file, name, any, {.max_bytes = kCorpusLimit}).status();
      }},
     {"cifar",
      [](ByteSpan file, const std::string& name) {
@@ -40,13 +40,14 @@ const std::map<std::string, std::function<Status(ByteSpan, const std::string&)>>
     {"json", [](ByteSpan file,
                 const std::string& name) { return parse_json(text_of(file), name).status(); }},
     {"npy", [](ByteSpan file, const std::string& name) { return parse_npy(file, name).status(); }},
-    {"npz",
-     [](ByteSpan file, const std::string& name) { return parse_npz(file, kLimit, name).status(); }},
+    {"npz", [](ByteSpan file,
+               const std::string& name) { return parse_npz(file, kCorpusLimit, name).status(); }},
     {"safetensors",
      [](ByteSpan file, const std::string& name) { return parse_safetensors(file, name).status(); }},
     {"tar", [](ByteSpan file, const std::string& name) { return parse_tar(file, name).status(); }},
-    {"unpack",
-     [](ByteSpan file, const std::string& name) { return unpack(file, kLimit, name).status(); }}};
+    {"unpack", [](ByteSpan file, const std::string& name) {
+       return unpack(file, kCorpusLimit, name).status();
+     }}};
 
 TEST(Corpus, OkIsAcceptedAndBadIsRefused) {
   for (const auto& [format, parse] : kParsers) {
@@ -68,7 +69,7 @@ TEST(Corpus, OtherWritersContentsComeThrough) {
   const auto bytes = [](const std::string& name) {
     return testing::get(std::string(TESSERA_FUZZ_CORPUS) + "/" + name);
   };
-  const auto arrays = parse_npz(bytes_of(bytes("npz/ok-deflated")), kLimit, "npz");
+  const auto arrays = parse_npz(bytes_of(bytes("npz/ok-deflated")), kCorpusLimit, "npz");
   ASSERT_THAT(arrays, testing::Succeeds());
   EXPECT_EQ(arrays->at("x").shape, (std::vector<int64_t>{2, 3}));
   EXPECT_EQ(arrays->at("y").dtype, DType::kI64);
@@ -80,7 +81,7 @@ TEST(Corpus, OtherWritersContentsComeThrough) {
   EXPECT_EQ((*members)[0].name, std::string(150, 'n'));
   EXPECT_EQ((*members)[1].name, "ü");
   EXPECT_EQ(text_of((*members)[1].data), "y");
-  const auto unpacked = unpack(bytes_of(bytes("unpack/ok-xz-twice")), kLimit, "xz");
+  const auto unpacked = unpack(bytes_of(bytes("unpack/ok-xz-twice")), kCorpusLimit, "xz");
   ASSERT_THAT(unpacked, testing::Succeeds());
   ASSERT_EQ(unpacked->size(), 1200u);
   for (size_t i = 0; i < 1200; ++i)

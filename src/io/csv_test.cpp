@@ -12,10 +12,10 @@ using ::testing::ElementsAre;
 using testing::FailsWith;
 using testing::Succeeds;
 
-Result<Csv> parse(std::string_view text) { return parse_csv(bytes_of(text), "f.csv"); }
+Result<Csv> csv_of(std::string_view text) { return parse_csv(bytes_of(text), "f.csv"); }
 
 TEST(Csv, PlainAndQuotedCells) {
-  const auto csv = parse("\"No\",\"w, d\"\r\n1,\"N\"\"E\"\r\n2,\"two\r\nlines\"\r\n3,\r\n");
+  const auto csv = csv_of("\"No\",\"w, d\"\r\n1,\"N\"\"E\"\r\n2,\"two\r\nlines\"\r\n3,\r\n");
   ASSERT_THAT(csv, Succeeds());
   EXPECT_THAT(csv->header(), ElementsAre("No", "w, d"));
   ASSERT_EQ(csv->rows(), 3u);
@@ -28,18 +28,18 @@ TEST(Csv, LineEndsAndByteOrderMark) {
   for (const char* text : {"a,b\n1,2", "a,b\n1,2\n", "a,b\r\n1,2\r\n",
                            "\xEF\xBB\xBF"
                            "a,b\n1,2\n"}) {
-    const auto csv = parse(text);
+    const auto csv = csv_of(text);
     ASSERT_THAT(csv, Succeeds()) << text;
     EXPECT_EQ(csv->rows(), 1u) << text;
     EXPECT_EQ(csv->cell(0, 0), "1") << text;
     EXPECT_EQ(csv->cell(0, 1), "2") << text;
     EXPECT_EQ(*csv->column("a"), 0u) << text;
   }
-  EXPECT_EQ(parse("a,b\n")->rows(), 0u);
+  EXPECT_EQ(csv_of("a,b\n")->rows(), 0u);
 }
 
 TEST(Csv, NumbersKnowExponentsAndMissingValues) {
-  const auto csv = parse("x\n-2.77555756156289e-17\nNA\n+5\n999\n");
+  const auto csv = csv_of("x\n-2.77555756156289e-17\nNA\n+5\n999\n");
   ASSERT_THAT(csv, Succeeds());
   const auto x = csv->numbers("x");
   ASSERT_THAT(x, Succeeds());
@@ -48,23 +48,23 @@ TEST(Csv, NumbersKnowExponentsAndMissingValues) {
   EXPECT_EQ((*x)[2], 5);
   EXPECT_EQ((*x)[3], 999);
   // A quoted NA is a text (Namibia's code, for one), so not a number either.
-  EXPECT_THAT(parse("x\n\"NA\"\n")->numbers("x"), FailsWith(Error::kInvalid, "'NA'"));
+  EXPECT_THAT(csv_of("x\n\"NA\"\n")->numbers("x"), FailsWith(Error::kInvalid, "'NA'"));
 }
 
 TEST(Csv, ErrorsNameLineAndColumn) {
-  const auto csv = parse("a,b\n1,\"x\ny\"\n1.5,nan\n");
+  const auto csv = csv_of("a,b\n1,\"x\ny\"\n1.5,nan\n");
   ASSERT_THAT(csv, Succeeds());
   EXPECT_THAT(csv->integers("a"),
               FailsWith(Error::kInvalid, "f.csv, line 4, column 'a': '1.5' is not a whole number"));
   EXPECT_THAT(csv->numbers("b"), FailsWith(Error::kInvalid, "f.csv, line 2, column 'b': 'x?y'"));
   for (const char* bad : {"nan", "inf", "1e999", "0x10", "1 ", " 1", "1,", "--1", "+-1", "1e"})
-    EXPECT_FALSE(parse("x\n\"" + std::string(bad) + "\"\n")->numbers("x").ok()) << bad;
+    EXPECT_FALSE(csv_of("x\n\"" + std::string(bad) + "\"\n")->numbers("x").ok()) << bad;
   EXPECT_THAT(csv->numbers("aa"), FailsWith(Error::kNotFound, "did you mean 'a'"));
-  EXPECT_THAT(parse("x\nNA\n")->integers("x"), FailsWith(Error::kInvalid, "line 2"));
+  EXPECT_THAT(csv_of("x\nNA\n")->integers("x"), FailsWith(Error::kInvalid, "line 2"));
 }
 
 TEST(Csv, ACellIsANumberOrNot) {
-  const auto csv = parse("a,b\n+1.5e1,x\n,\"NA\"\n");
+  const auto csv = csv_of("a,b\n+1.5e1,x\n,\"NA\"\n");
   ASSERT_THAT(csv, Succeeds());
   EXPECT_EQ(csv->number(0, 0), 15.0);
   EXPECT_EQ(csv->number(0, 1), std::nullopt);
@@ -75,18 +75,18 @@ TEST(Csv, ACellIsANumberOrNot) {
 }
 
 TEST(Csv, RefusesMalformedFiles) {
-  EXPECT_THAT(parse(""), FailsWith(Error::kInvalid, "f.csv: the file is empty"));
-  EXPECT_THAT(parse("a,b\n1,2\n3\n"), FailsWith(Error::kInvalid, "f.csv, line 3: 1 field where"));
-  EXPECT_THAT(parse("a,b\n1,2,3\n"), FailsWith(Error::kInvalid, "f.csv, line 2: more fields"));
-  EXPECT_THAT(parse("a,b\n\n1,2\n"), FailsWith(Error::kInvalid, "f.csv, line 2"));
-  EXPECT_THAT(parse("a,a\n"), FailsWith(Error::kInvalid, "two columns are named 'a'"));
-  EXPECT_THAT(parse("a\n1\n\"open\n2\n"), FailsWith(Error::kInvalid, "line 3: a quote is opened"));
-  EXPECT_THAT(parse("a\n\"x\"y\n"), FailsWith(Error::kInvalid, "line 2: a stray character"));
-  EXPECT_THAT(parse("a\nx\"y\n"), FailsWith(Error::kInvalid, "line 2: a stray quote"));
-  EXPECT_THAT(parse("a\nx\ry\n"), FailsWith(Error::kInvalid, "line 2: a stray carriage return"));
-  EXPECT_THAT(parse(std::string_view("a\n\0\n", 4)), FailsWith(Error::kInvalid, "line 2: a NUL"));
-  EXPECT_THAT(parse(std::string_view("a\n\"\0\"\n", 6)), FailsWith(Error::kInvalid, "a NUL"));
-  EXPECT_THAT(parse(std::string(20000, ',')), FailsWith(Error::kInvalid, "line 1"));
+  EXPECT_THAT(csv_of(""), FailsWith(Error::kInvalid, "f.csv: the file is empty"));
+  EXPECT_THAT(csv_of("a,b\n1,2\n3\n"), FailsWith(Error::kInvalid, "f.csv, line 3: 1 field where"));
+  EXPECT_THAT(csv_of("a,b\n1,2,3\n"), FailsWith(Error::kInvalid, "f.csv, line 2: more fields"));
+  EXPECT_THAT(csv_of("a,b\n\n1,2\n"), FailsWith(Error::kInvalid, "f.csv, line 2"));
+  EXPECT_THAT(csv_of("a,a\n"), FailsWith(Error::kInvalid, "two columns are named 'a'"));
+  EXPECT_THAT(csv_of("a\n1\n\"open\n2\n"), FailsWith(Error::kInvalid, "line 3: a quote is opened"));
+  EXPECT_THAT(csv_of("a\n\"x\"y\n"), FailsWith(Error::kInvalid, "line 2: a stray character"));
+  EXPECT_THAT(csv_of("a\nx\"y\n"), FailsWith(Error::kInvalid, "line 2: a stray quote"));
+  EXPECT_THAT(csv_of("a\nx\ry\n"), FailsWith(Error::kInvalid, "line 2: a stray carriage return"));
+  EXPECT_THAT(csv_of(std::string_view("a\n\0\n", 4)), FailsWith(Error::kInvalid, "line 2: a NUL"));
+  EXPECT_THAT(csv_of(std::string_view("a\n\"\0\"\n", 6)), FailsWith(Error::kInvalid, "a NUL"));
+  EXPECT_THAT(csv_of(std::string(20000, ',')), FailsWith(Error::kInvalid, "line 1"));
 }
 
 TEST(Csv, RealStationHasItsKnownValues) {

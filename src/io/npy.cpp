@@ -14,8 +14,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeader = 1 << 16;
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr size_t kMaxNpyHeader = 1 << 16;
 constexpr size_t kMaxDimensions = 32;  // NumPy's own limit
 constexpr size_t kMaxTextWidth = 1 << 20;
 
@@ -112,7 +112,7 @@ struct Split {
 };
 
 Result<Split> split(ByteSpan file, const std::string& name) {
-  if (file.size() < 10 || !text_of(file).starts_with(kMagic))
+  if (file.size() < 10 || !text_of(file).starts_with(kNpyMagic))
     return fail(Error::kInvalid, "{}: not a NumPy array: its first bytes are not \\x93NUMPY", name);
   const uint8_t version = file[6];
   if (version < 1 || version > 3)
@@ -123,7 +123,7 @@ Result<Split> split(ByteSpan file, const std::string& name) {
   const uint32_t length = !whole         ? 0
                           : version == 1 ? little_endian<uint16_t>(file.subspan(8))
                                          : little_endian<uint32_t>(file.subspan(8));
-  if (!whole || length > kMaxHeader || length > file.size() - prefix)
+  if (!whole || length > kMaxNpyHeader || length > file.size() - prefix)
     return fail(Error::kInvalid, "{}: the header of the NumPy array is cut off or damaged", name);
   return Split{text_of(file.subspan(prefix, length)), file.subspan(prefix + length)};
 }
@@ -348,7 +348,7 @@ Result<Bytes> write_npy(const Npy& array) {
   // NumPy aligns the data to 64 bytes and ends the header with a new line.
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
-  Bytes out(kMagic.begin(), kMagic.end());
+  Bytes out(kNpyMagic.begin(), kNpyMagic.end());
   out.push_back(1), out.push_back(0);
   append_little_endian(out, static_cast<uint16_t>(header.size()));
   out.insert(out.end(), header.begin(), header.end());

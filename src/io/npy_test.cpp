@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using testing::FailsWith;
 using testing::Succeeds;
 
-constexpr size_t kLimit = 1 << 20;
+constexpr size_t kNpzLimit = 1 << 20;
 
 Bytes npy(std::string_view header, ByteSpan data, uint8_t version = 1) {
   Bytes out = testing::to_bytes("\x93NUMPY");
@@ -208,9 +208,9 @@ TEST(Npz, SurvivesARoundTripThroughAFile) {
 
 TEST(Npz, NamesTheMemberThatIsWrong) {
   const Bytes junk = testing::to_bytes("junk, longer than ten bytes");
-  EXPECT_THAT(parse_npz(*write_zip({{"a.npy", junk}}), kLimit, "f"),
+  EXPECT_THAT(parse_npz(*write_zip({{"a.npy", junk}}), kNpzLimit, "f"),
               FailsWith(Error::kInvalid, "f, member 'a.npy'"));
-  EXPECT_THAT(parse_npz(*write_zip({{"readme", junk}}), kLimit, "f"),
+  EXPECT_THAT(parse_npz(*write_zip({{"readme", junk}}), kNpzLimit, "f"),
               FailsWith(Error::kInvalid, "f, member 'readme'"));
 }
 

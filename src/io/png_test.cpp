@@ -60,7 +60,8 @@ TEST(Png, ChannelsDecideTheColourType) {
     const auto png = encode_png({1, 1, channels, Bytes(static_cast<size_t>(channels), 7)});
     EXPECT_EQ(chunks(png)[0].data[9], type);
   }
-  EXPECT_THAT(png_data_uri({1, 1, 1, {0}}), testing::StartsWith("data:image/png;base64,iVBORw0K"));
+  EXPECT_THAT(png_data_uri({1, 1, 1, {0}}),
+              ::testing::StartsWith("data:image/png;base64,iVBORw0K"));
 }
 
 TEST(Png, PixelsThatDoNotFitAreRefused) {

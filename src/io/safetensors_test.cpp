@@ -17,7 +17,7 @@ Bytes file(std::string_view header, size_t data) {
   return out;
 }
 
-Result<SafeTensors> parse(std::string_view header, size_t data = 0) {
+Result<SafeTensors> tensors_of(std::string_view header, size_t data = 0) {
   return parse_safetensors(file(header, data), "f");
 }
 
@@ -26,7 +26,7 @@ TEST(Safetensors, ReadsWhatTheFormatDescribes) {
       R"({"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
       R"("s":{"data_offsets":[24,26],"shape":[],"dtype":"BF16"},)"
       R"("e":{"dtype":"I64","shape":[0,7],"data_offsets":[24,24]}}   )";
-  const auto parsed = parse(header, 26);
+  const auto parsed = tensors_of(header, 26);
   ASSERT_THAT(parsed, Succeeds());
   EXPECT_EQ(parsed->metadata.at("format"), "pt");
   ASSERT_EQ(parsed->entries.size(), 3u);
@@ -39,7 +39,7 @@ TEST(Safetensors, ReadsWhatTheFormatDescribes) {
   EXPECT_EQ(parsed->entries[1].name, "e");
   EXPECT_EQ(parsed->entries[2].name, "s");
   EXPECT_EQ(parsed->find("x"), nullptr);
-  EXPECT_THAT(parse("{}"), Succeeds());
+  EXPECT_THAT(tensors_of("{}"), Succeeds());
 }
 
 TEST(Safetensors, WritesTheReferenceLayout) {
@@ -113,15 +113,17 @@ TEST(Safetensors, RefusesHeadersThatAreNotHeaders) {
   Bytes long_header;
   append_little_endian<uint64_t>(long_header, 100'000'001);
   EXPECT_THAT(parse_safetensors(long_header, "f"), FailsWith(Error::kInvalid, "header would be"));
-  EXPECT_THAT(parse(""), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse("[]"), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse(" {}"), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse("{"), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse("{}{}"), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse(std::string_view("{}\0x", 4)), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse("{\"\xFF\":1}"), FailsWith(Error::kInvalid, "not JSON"));
-  EXPECT_THAT(parse("{\"a\":" + std::string(100000, '[')), FailsWith(Error::kInvalid, "a list"));
-  EXPECT_THAT(parse("{\"a\":" + std::string(100000, '{')), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of(""), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of("[]"), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of(" {}"), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of("{"), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of("{}{}"), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of(std::string_view("{}\0x", 4)), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of("{\"\xFF\":1}"), FailsWith(Error::kInvalid, "not JSON"));
+  EXPECT_THAT(tensors_of("{\"a\":" + std::string(100000, '[')),
+              FailsWith(Error::kInvalid, "a list"));
+  EXPECT_THAT(tensors_of("{\"a\":" + std::string(100000, '{')),
+              FailsWith(Error::kInvalid, "not JSON"));
 }
 
 TEST(Safetensors, RefusesWrongEntries) {
@@ -167,22 +169,22 @@ TEST(Safetensors, RefusesWrongEntries) {
       {R"({"__metadata__":{"a":"1","a":"1"}})", "'a' is there twice"},
       {R"({"__metadata__":{},"__metadata__":{}})", "'__metadata__' is there twice"}};
   for (const auto& [header, text] : cases)
-    EXPECT_THAT(parse(header, 4), FailsWith(Error::kInvalid, text)) << header;
+    EXPECT_THAT(tensors_of(header, 4), FailsWith(Error::kInvalid, text)) << header;
 }
 
 TEST(Safetensors, TensorsMustNotOverlapNorLeaveGaps) {
   const char* pattern = R"({{"a":{{"dtype":"U8","shape":[4],"data_offsets":[0,4]}},)"
                         R"("b":{{"dtype":"U8","shape":[4],"data_offsets":[{},{}]}}}})";
-  EXPECT_THAT(parse(fmt::format(fmt::runtime(pattern), 4, 8), 8), Succeeds());
-  EXPECT_THAT(parse(fmt::format(fmt::runtime(pattern), 3, 7), 8),
+  EXPECT_THAT(tensors_of(fmt::format(fmt::runtime(pattern), 4, 8), 8), Succeeds());
+  EXPECT_THAT(tensors_of(fmt::format(fmt::runtime(pattern), 3, 7), 8),
               FailsWith(Error::kInvalid, "'b'"));
-  EXPECT_THAT(parse(fmt::format(fmt::runtime(pattern), 5, 9), 9),
+  EXPECT_THAT(tensors_of(fmt::format(fmt::runtime(pattern), 5, 9), 9),
               FailsWith(Error::kInvalid, "'b'"));
-  EXPECT_THAT(parse(fmt::format(fmt::runtime(pattern), 0, 4), 4),
+  EXPECT_THAT(tensors_of(fmt::format(fmt::runtime(pattern), 0, 4), 4),
               FailsWith(Error::kInvalid, "'b'"));
-  EXPECT_THAT(parse(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                    R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
-                    2),
+  EXPECT_THAT(tensors_of(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                         R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                         2),
               FailsWith(Error::kInvalid, "'a' is there twice"));
 }
 

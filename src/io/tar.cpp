@@ -12,7 +12,7 @@ constexpr size_t kBlock = 512;
 struct Field {
   size_t at, size;
 };
-constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kType{156, 1}, kMagic{257, 5},
+constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kType{156, 1}, kTarMagic{257, 5},
     kPrefix{345, 155};
 
 ByteSpan field(ByteSpan header, Field f) { return header.subspan(f.at, f.size); }
@@ -84,9 +84,9 @@ bool read_pax(std::string_view text, Overrides& out) {
 
 std::string full_name(ByteSpan header) {
   const auto name = text_field(header, kName);
-  if (text_of(field(header, kMagic)) != "ustar") return name;
+  if (text_of(field(header, kTarMagic)) != "ustar") return name;
   // GNU's own magic ("ustar  ") has other fields where ustar has the prefix.
-  if (header[kMagic.at + 5] != 0) return name;
+  if (header[kTarMagic.at + 5] != 0) return name;
   const auto prefix = text_field(header, kPrefix);
   return prefix.empty() ? name : prefix + "/" + name;
 }

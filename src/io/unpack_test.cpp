@@ -59,28 +59,28 @@ Bytes joined(Bytes a, ByteSpan b) {
   return a;
 }
 
-constexpr size_t kLimit = 1 << 22;
+constexpr size_t kUnpackLimit = 1 << 22;
 
 TEST(Unpack, GzipAndXzGiveBackWhatWentIn) {
   for (const size_t n : {size_t{0}, size_t{1}, size_t{65536}, size_t{200001}}) {
     const Bytes plain = pattern(n);
-    EXPECT_EQ(*unpack(gzip(plain), kLimit, "x"), plain) << n;
-    EXPECT_EQ(*unpack(xz(plain), kLimit, "x"), plain) << n;
-    EXPECT_EQ(*unpack(plain, kLimit, "x"), plain) << n;
+    EXPECT_EQ(*unpack(gzip(plain), kUnpackLimit, "x"), plain) << n;
+    EXPECT_EQ(*unpack(xz(plain), kUnpackLimit, "x"), plain) << n;
+    EXPECT_EQ(*unpack(plain, kUnpackLimit, "x"), plain) << n;
   }
 }
 
 TEST(Unpack, GluedStreamsAreOneFile) {
   const Bytes a = pattern(1000), b = pattern(77);
-  EXPECT_EQ(*unpack(joined(gzip(a), gzip(b)), kLimit, "x"), joined(a, b));
-  EXPECT_EQ(*unpack(joined(xz(a), xz(b)), kLimit, "x"), joined(a, b));
+  EXPECT_EQ(*unpack(joined(gzip(a), gzip(b)), kUnpackLimit, "x"), joined(a, b));
+  EXPECT_EQ(*unpack(joined(xz(a), xz(b)), kUnpackLimit, "x"), joined(a, b));
 }
 
 TEST(Unpack, EveryTruncationIsAnError) {
   const Bytes plain = pattern(300);
   for (const Bytes& packed : {gzip(plain), xz(plain)})
     for (size_t n = 6; n < packed.size(); ++n)
-      EXPECT_THAT(unpack(ByteSpan(packed).first(n), kLimit, "x"),
+      EXPECT_THAT(unpack(ByteSpan(packed).first(n), kUnpackLimit, "x"),
                   FailsWith(Error::kInvalid, "end too early"))
           << n << " of " << packed.size();
 }
@@ -91,7 +91,7 @@ TEST(Unpack, NoChangedByteGivesOtherContents) {
     size_t noticed = 0;
     for (size_t i = 6; i < packed.size(); ++i) {
       packed[i] ^= 0x10;
-      const auto result = unpack(packed, kLimit, "x");
+      const auto result = unpack(packed, kUnpackLimit, "x");
       // A few bits (gzip's date, spare code lengths) may change without changing the contents.
       EXPECT_TRUE(!result.ok() || *result == plain) << "byte " << i;
       noticed += result.ok() ? 0 : 1;
@@ -103,12 +103,12 @@ TEST(Unpack, NoChangedByteGivesOtherContents) {
 
 TEST(Unpack, GarbageAfterTheEndIsAnError) {
   const Bytes plain = pattern(300);
-  EXPECT_THAT(unpack(joined(gzip(plain), bytes_of("garbage")), kLimit, "x"),
+  EXPECT_THAT(unpack(joined(gzip(plain), bytes_of("garbage")), kUnpackLimit, "x"),
               FailsWith(Error::kInvalid, "garbage after the packed data"));
-  EXPECT_THAT(unpack(joined(xz(plain), bytes_of("garbage!")), kLimit, "x"),
+  EXPECT_THAT(unpack(joined(xz(plain), bytes_of("garbage!")), kUnpackLimit, "x"),
               FailsWith(Error::kInvalid, "garbage after the packed data"));
-  EXPECT_EQ(*unpack(joined(xz(plain), Bytes(8, 0)), kLimit, "x"), plain);  // xz's own padding
-  EXPECT_FALSE(unpack(joined(xz(plain), Bytes(7, 0)), kLimit, "x").ok());
+  EXPECT_EQ(*unpack(joined(xz(plain), Bytes(8, 0)), kUnpackLimit, "x"), plain);  // xz's own padding
+  EXPECT_FALSE(unpack(joined(xz(plain), Bytes(7, 0)), kUnpackLimit, "x").ok());
 }
 
 TEST(Unpack, StopsAtTheLimit) {
@@ -123,7 +123,7 @@ TEST(Unpack, StopsAtTheLimit) {
 }
 
 TEST(Unpack, RefusesAHugeDictionary) {
-  EXPECT_THAT(unpack(xz(pattern(10), uint32_t{1} << 30), kLimit, "x"),
+  EXPECT_THAT(unpack(xz(pattern(10), uint32_t{1} << 30), kUnpackLimit, "x"),
               FailsWith(Error::kInvalid, "to unpack"));
 }
 

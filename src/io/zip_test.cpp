@@ -10,7 +10,7 @@ namespace {
 using testing::FailsWith;
 using testing::Succeeds;
 
-constexpr size_t kLimit = 1 << 20;
+constexpr size_t kZipLimit = 1 << 20;
 
 Bytes deflated(ByteSpan bytes) {
   z_stream stream{};
@@ -74,7 +74,7 @@ struct Layout {
 };
 
 Result<std::vector<ZipMember>> read(const Layout& layout) {
-  return read_zip(layout.build(), kLimit, "z");
+  return read_zip(layout.build(), kZipLimit, "z");
 }
 
 TEST(Zip, ReadsStoredDeflatedAndZip64) {
@@ -111,12 +111,13 @@ TEST(Zip, EveryTruncationAndEveryChangedBodyByteIsAnError) {
     Layout layout{.deflate = deflate, .zip64 = true, .zip64_end = true};
     Bytes file = layout.build();
     for (size_t n = 0; n < file.size(); ++n)
-      EXPECT_THAT(read_zip(ByteSpan(file).first(n), kLimit, "z"), FailsWith(Error::kInvalid, "z"));
+      EXPECT_THAT(read_zip(ByteSpan(file).first(n), kZipLimit, "z"),
+                  FailsWith(Error::kInvalid, "z"));
     const size_t body = 30 + 1 + 20;
     const size_t packed = deflate ? deflated(layout.plain).size() : layout.plain.size();
     for (size_t i = body; i < body + packed; ++i) {
       file[i] ^= 0x20;
-      EXPECT_FALSE(read_zip(file, kLimit, "z").ok()) << i;
+      EXPECT_FALSE(read_zip(file, kZipLimit, "z").ok()) << i;
       file[i] ^= 0x20;
     }
   }
@@ -132,20 +133,21 @@ TEST(Zip, RefusesLies) {
   EXPECT_THAT(read({.flags = 1}), FailsWith(Error::kInvalid, "encrypted"));
   EXPECT_THAT(read({.method = 12}), FailsWith(Error::kInvalid, "method 12"));
   EXPECT_THAT(read({.local_name = "b"}), FailsWith(Error::kInvalid, "member 'a': damaged"));
-  EXPECT_THAT(read_zip({}, kLimit, "z"), FailsWith(Error::kInvalid, "no end record"));
-  EXPECT_THAT(read_zip(Bytes(100, 'P'), kLimit, "z"), FailsWith(Error::kInvalid, "no end record"));
+  EXPECT_THAT(read_zip({}, kZipLimit, "z"), FailsWith(Error::kInvalid, "no end record"));
+  EXPECT_THAT(read_zip(Bytes(100, 'P'), kZipLimit, "z"),
+              FailsWith(Error::kInvalid, "no end record"));
 }
 
 TEST(Zip, RefusesADirectoryOutsideTheFile) {
   Bytes file = Layout().build();
   const size_t end = file.size() - 22;
   file[end + 16] ^= 0x80;  // where the directory begins
-  EXPECT_THAT(read_zip(file, kLimit, "z"), FailsWith(Error::kInvalid, "outside the file"));
+  EXPECT_THAT(read_zip(file, kZipLimit, "z"), FailsWith(Error::kInvalid, "outside the file"));
   file[end + 16] ^= 0x80;
   file[end + 10] = 2;  // members
-  EXPECT_THAT(read_zip(file, kLimit, "z"), FailsWith(Error::kInvalid, "split"));
+  EXPECT_THAT(read_zip(file, kZipLimit, "z"), FailsWith(Error::kInvalid, "split"));
   file[end + 8] = 2;
-  EXPECT_THAT(read_zip(file, kLimit, "z"), FailsWith(Error::kInvalid, "entry 2"));
+  EXPECT_THAT(read_zip(file, kZipLimit, "z"), FailsWith(Error::kInvalid, "entry 2"));
 }
 
 TEST(Zip, RefusesMembersThatShareBytes) {
@@ -163,8 +165,9 @@ TEST(Zip, RefusesMembersThatShareBytes) {
     if (rename) out[at - 1] = 'b';
     return out;
   };
-  EXPECT_THAT(read_zip(two(false), kLimit, "z"), FailsWith(Error::kInvalid, "'a' is there twice"));
-  EXPECT_THAT(read_zip(two(true), kLimit, "z"), FailsWith(Error::kInvalid, "'b': damaged"));
+  EXPECT_THAT(read_zip(two(false), kZipLimit, "z"),
+              FailsWith(Error::kInvalid, "'a' is there twice"));
+  EXPECT_THAT(read_zip(two(true), kZipLimit, "z"), FailsWith(Error::kInvalid, "'b': damaged"));
 }
 
 }  // namespace

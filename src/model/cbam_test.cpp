@@ -10,9 +10,10 @@
 namespace tessera {
 namespace {
 
+using testing::kDigits;
+using testing::kPhotos;
+using testing::sigmoid;
 using torch::autograd::grad;
-
-double sigmoid(double a) { return 1 / (1 + std::exp(-a)); }
 
 std::shared_ptr<const Sequential> sequential(const std::string& name, const Shape& shape) {
   auto made = make_model(name, shape);
@@ -20,8 +21,6 @@ std::shared_ptr<const Sequential> sequential(const std::string& name, const Shap
   const std::shared_ptr<const Model> model = std::move(*made);
   return std::dynamic_pointer_cast<const Sequential>(model);
 }
-
-const Shape kDigits{{1, 28, 28}, 10}, kPhotos{{3, 32, 32}, 10};
 
 /// Two channels on a 3×4 map: small enough for loops and long enough to notice swapped axes.
 std::shared_ptr<const Sequential> tiny() {

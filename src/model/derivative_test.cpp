@@ -10,9 +10,11 @@
 namespace tessera {
 namespace {
 
+using testing::kDigits;
+using testing::kPhotos;
 using torch::autograd::grad;
 
-struct Case {
+struct DerivativeCase {
   std::string name;
   Shape shape;
   int64_t batch;
@@ -21,7 +23,7 @@ struct Case {
   bool train = true;
 };
 
-std::string name_of(const ::testing::TestParamInfo<Case>& info) {
+std::string name_of(const ::testing::TestParamInfo<DerivativeCase>& info) {
   std::string name = info.param.name + (info.param.train ? "" : "_eval");
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -39,11 +41,11 @@ ModelOptions options_of(const std::string& name) {
 }
 
 /// One problem: a model, weights, a batch.
-class Derivative : public ::testing::TestWithParam<Case> {
+class Derivative : public ::testing::TestWithParam<DerivativeCase> {
  protected:
   void SetUp() override {
     at::set_num_threads(1);
-    const Case& c = GetParam();
+    const DerivativeCase& c = GetParam();
     model_ = *make_model(options_of(c.name), c.shape);
     at_ = testing::moved(*model_, 11);
     x_ = testing::batch(c.shape, c.batch, 12);
@@ -140,23 +142,24 @@ TEST_P(Derivative, MixedWithInputMatchesDifferences) {
   EXPECT_NEAR(exact, (above - below) / (2 * kStep), 1e-8 + 1e-5 * std::abs(exact));
 }
 
-const Shape kGrey{{1, 28, 28}, 10};
-const Shape kColour{{3, 32, 32}, 10};
 const Shape kTiny{{3, 8, 8}, 10};
-const Shape kAir{{6, 22}, 5};
+const Shape kShortAir{{6, 22}, 5};
 
 INSTANTIATE_TEST_SUITE_P(
     Models, Derivative,
-    ::testing::Values(Case{"mlp100", kGrey, 3, 60}, Case{"lenet", kColour, 3, 60},
-                      Case{"lenet16", kGrey, 3, 60}, Case{"lenet16-bn", kGrey, 4, 60},
-                      Case{"lenet16-bn", kColour, 3, 20, Loss::kCrossEntropy, false},
-                      Case{"facnn", kGrey, 2, 60}, Case{"cnn32-s", kColour, 2, 60},
-                      Case{"cnn128", kColour, 2, 10}, Case{"alex28", kGrey, 2, 16},
-                      Case{"alex28-s", kGrey, 2, 64}, Case{"gru64", kAir, 3, 60, Loss::kMultiLabel},
-                      Case{"gru128", kAir, 2, 60}, Case{"vit-s", kColour, 3, 80},
-                      Case{"vit-s28", kGrey, 2, 80, Loss::kMultiLabel}, Case{"vit-p", kTiny, 2, 74},
-                      Case{"own-tanh", kTiny, 5, 60}, Case{"own-gelu", kTiny, 5, 60},
-                      Case{"own-gelu", kTiny, 5, 40, Loss::kMultiLabel, false}),
+    ::testing::Values(
+        DerivativeCase{"mlp100", kDigits, 3, 60}, DerivativeCase{"lenet", kPhotos, 3, 60},
+        DerivativeCase{"lenet16", kDigits, 3, 60}, DerivativeCase{"lenet16-bn", kDigits, 4, 60},
+        DerivativeCase{"lenet16-bn", kPhotos, 3, 20, Loss::kCrossEntropy, false},
+        DerivativeCase{"facnn", kDigits, 2, 60}, DerivativeCase{"cnn32-s", kPhotos, 2, 60},
+        DerivativeCase{"cnn128", kPhotos, 2, 10}, DerivativeCase{"alex28", kDigits, 2, 16},
+        DerivativeCase{"alex28-s", kDigits, 2, 64},
+        DerivativeCase{"gru64", kShortAir, 3, 60, Loss::kMultiLabel},
+        DerivativeCase{"gru128", kShortAir, 2, 60}, DerivativeCase{"vit-s", kPhotos, 3, 80},
+        DerivativeCase{"vit-s28", kDigits, 2, 80, Loss::kMultiLabel},
+        DerivativeCase{"vit-p", kTiny, 2, 74}, DerivativeCase{"own-tanh", kTiny, 5, 60},
+        DerivativeCase{"own-gelu", kTiny, 5, 60},
+        DerivativeCase{"own-gelu", kTiny, 5, 40, Loss::kMultiLabel, false}),
     name_of);
 
 }  // namespace

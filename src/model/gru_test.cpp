@@ -9,9 +9,9 @@
 namespace tessera {
 namespace {
 
-using Rows = std::vector<std::vector<double>>;
+using testing::sigmoid;
 
-double logistic(double s) { return 1 / (1 + std::exp(-s)); }
+using Rows = std::vector<std::vector<double>>;
 
 struct NaiveLayer {
   const double *ih, *hh, *bias_ih, *bias_hh;
@@ -31,8 +31,8 @@ struct NaiveLayer {
       for (size_t k = 0; k < hidden; ++k) {
         const auto input = [&](size_t gate) { return from(ih, bias_ih, gate * hidden + k, now); };
         const auto state = [&](size_t gate) { return from(hh, bias_hh, gate * hidden + k, h); };
-        const double r = logistic(input(0) + state(0));
-        const double z = logistic(input(1) + state(1));
+        const double r = sigmoid(input(0) + state(0));
+        const double z = sigmoid(input(1) + state(1));
         const double n = std::tanh(input(2) + r * state(2));
         next[k] = (1 - z) * n + z * h[k];
       }

@@ -5,16 +5,16 @@
 namespace tessera {
 namespace {
 
+using testing::kDigits;
+using testing::kPhotos;
 using testing::made;
 
-const Shape kGrey{{1, 28, 28}, 10};
-const Shape kColour{{3, 32, 32}, 10};
 const Shape kAir{{48, 22}, 5};
 
 /// Small samples that the model takes.
 Shape fitting(const std::string& name) {
   if (name.starts_with("gru")) return {{4, 22}, 5};
-  return name == "vit-s28" ? kGrey : kColour;
+  return name == "vit-s28" ? kDigits : kPhotos;
 }
 
 std::string error_of(const std::string& name, const Shape& shape) {
@@ -26,22 +26,22 @@ TEST(Models, CountsOfTheSpecification) {
   const auto count = [](const std::string& name, const Shape& shape) {
     return made(name, shape)->layout().numel();
   };
-  EXPECT_EQ(count("mlp100", kGrey), 79510);
+  EXPECT_EQ(count("mlp100", kDigits), 79510);
   EXPECT_EQ(count("mlp100", {{784}, 10}), 79510);
-  EXPECT_EQ(count("lenet", kColour), 62006);
-  EXPECT_EQ(count("lenet16", kColour), 121182);
-  EXPECT_EQ(count("lenet16-bn", kColour), 121182 + 2 * (16 + 32 + 120 + 84));
-  EXPECT_EQ(count("facnn", kGrey), 582026);
-  EXPECT_EQ(count("facnn", kColour), 878538);
-  EXPECT_EQ(count("cnn32-s", kColour), 236202);
-  EXPECT_EQ(count("cnn128", kColour), 3752586);
-  EXPECT_EQ(count("alex28", kGrey), 3868170);
-  EXPECT_EQ(count("alex28-s", kGrey), 109570);
+  EXPECT_EQ(count("lenet", kPhotos), 62006);
+  EXPECT_EQ(count("lenet16", kPhotos), 121182);
+  EXPECT_EQ(count("lenet16-bn", kPhotos), 121182 + 2 * (16 + 32 + 120 + 84));
+  EXPECT_EQ(count("facnn", kDigits), 582026);
+  EXPECT_EQ(count("facnn", kPhotos), 878538);
+  EXPECT_EQ(count("cnn32-s", kPhotos), 236202);
+  EXPECT_EQ(count("cnn128", kPhotos), 3752586);
+  EXPECT_EQ(count("alex28", kDigits), 3868170);
+  EXPECT_EQ(count("alex28-s", kDigits), 109570);
   EXPECT_EQ(count("gru64", kAir), 42181);
   EXPECT_EQ(count("gru128", kAir), 158085);
-  EXPECT_EQ(count("vit-p", kColour), 1988490);
-  EXPECT_EQ(count("vit-s", kColour), 114122);
-  EXPECT_EQ(count("vit-s28", kGrey), 104970);
+  EXPECT_EQ(count("vit-p", kPhotos), 1988490);
+  EXPECT_EQ(count("vit-s", kPhotos), 114122);
+  EXPECT_EQ(count("vit-s28", kDigits), 104970);
 }
 
 TEST(Models, EveryOneHasAHeadThatReadsTheFeatures) {
@@ -68,7 +68,7 @@ TEST(Models, EveryOneHasAHeadThatReadsTheFeatures) {
 
 TEST(Models, RolesAndFeatureLayers) {
   std::set<std::string> norms, features;
-  const auto bn = made("lenet16-bn", kGrey);
+  const auto bn = made("lenet16-bn", kDigits);
   for (const auto& slice : bn->layout().slices()) {
     if (slice.role == Role::kNorm) norms.insert(slice.block());
     if (slice.features) features.insert(slice.block());
@@ -88,7 +88,7 @@ TEST(Models, RolesAndFeatureLayers) {
 
 TEST(Models, OrderIsPyTorchs) {
   std::vector<std::string> names;
-  const auto lenet = made("lenet", kColour);
+  const auto lenet = made("lenet", kPhotos);
   for (const auto& slice : lenet->layout().slices()) names.push_back(slice.name);
   EXPECT_EQ(names, (std::vector<std::string>{"conv1.weight", "conv1.bias", "conv2.weight",
                                              "conv2.bias", "fc1.weight", "fc1.bias", "fc2.weight",
@@ -104,7 +104,7 @@ TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
   EXPECT_EQ(error_of("lenet", kAir),
             "Model 'lenet' takes images of shape [channels, height, width], but these samples have "
             "shape [48, 22]; models that fit: mlp100, gru64, gru128, mlp, gru.");
-  EXPECT_EQ(error_of("gru64", kGrey),
+  EXPECT_EQ(error_of("gru64", kDigits),
             "Model 'gru64' takes sequences of shape [steps, features], but these samples have "
             "shape [1, 28, 28]; models that fit: mlp100, lenet, lenet16, lenet16-bn, facnn, "
             "cnn32-s and others (`tessera models`).");
@@ -119,7 +119,7 @@ TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
             "Model 'vit-s' takes images of shape [channels, height, width], but these samples have "
             "shape [48, 22]; models that fit: mlp100, gru64, gru128, mlp, gru.");
   EXPECT_EQ(
-      error_of("vit-s", kGrey),
+      error_of("vit-s", kDigits),
       "Model 'vit-s' cuts images into patches of 8×8 pixels, which do not divide images of "
       "shape [1, 28, 28]; models that fit: mlp100, lenet, lenet16, lenet16-bn, facnn, cnn32-s "
       "and others (`tessera models`).");
@@ -138,7 +138,7 @@ TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
 }
 
 TEST(Models, UnknownNameSuggestsTheNearest) {
-  const auto model = make_model("lenett", kGrey);
+  const auto model = make_model("lenett", kDigits);
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(message(model.status()), "There is no model 'lenett' (did you mean 'lenet'?).");
 }
@@ -146,7 +146,7 @@ TEST(Models, UnknownNameSuggestsTheNearest) {
 /// What is said to fit is made, whatever was refused.
 TEST(Models, OnlyModelsThatFitAreRecommended) {
   for (const Shape& shape :
-       {kGrey, kColour, kAir, Shape{{784}, 10}, Shape{{1, 28, 13}, 10}, Shape{{2, 3, 4, 5}, 3}}) {
+       {kDigits, kPhotos, kAir, Shape{{784}, 10}, Shape{{1, 28, 13}, 10}, Shape{{2, 3, 4, 5}, 3}}) {
     for (const auto& info : models()) {
       const auto error = error_of(info.name, shape);
       if (error.empty()) continue;
@@ -182,26 +182,26 @@ void expect_same(const ModelOptions& options, const std::string& name, const Sha
 TEST(Models, TheTablesNetworksAreListsUnderAName) {
   auto mlp = own("mlp");
   mlp.hidden = {100};
-  expect_same(mlp, "mlp100", kGrey);
-  expect_same(own("cnn"), "facnn", kGrey);
+  expect_same(mlp, "mlp100", kDigits);
+  expect_same(own("cnn"), "facnn", kDigits);
   auto bn = own("cnn");
   bn.layers = {"conv 16 5", "norm",       "pool 2", "conv 32 5", "norm",
                "pool 2",    "linear 120", "norm",   "linear 84", "norm"};
-  expect_same(bn, "lenet16-bn", kColour);
+  expect_same(bn, "lenet16-bn", kPhotos);
   bn.layers = {"conv 16 5", "pool 2", "conv 32 5", "pool 2", "linear 120", "linear 84"};
   bn.norm = "batch";
-  expect_same(bn, "lenet16-bn", kColour);
+  expect_same(bn, "lenet16-bn", kPhotos);
   auto alex = own("cnn");
   alex.layers = {"conv 16 3 pad 1", "pool 2",          "conv 24 3 pad 1", "pool 2",
                  "conv 32 3 pad 1", "conv 48 3 pad 1", "conv 48 3 pad 1", "pool 3 2",
                  "linear 128",      "linear 64"};
-  expect_same(alex, "alex28-s", kGrey);
+  expect_same(alex, "alex28-s", kDigits);
   auto vit = own("vit");
   vit.patch = 8, vit.depth = 3;
-  expect_same(vit, "vit-s", kColour);
+  expect_same(vit, "vit-s", kPhotos);
   vit.patch = 4, vit.width = 128, vit.depth = 6, vit.heads = 8, vit.head_width = 64;
   vit.dropout = 0.1;
-  expect_same(vit, "vit-p", kColour);
+  expect_same(vit, "vit-p", kPhotos);
   expect_same(own("gru"), "gru64", kAir);
 }
 
@@ -228,7 +228,7 @@ TEST(Models, OwnSizesAreCountedByHand) {
 TEST(Models, ANetworkThatFitsNoMemoryIsRefused) {
   auto mlp = own("mlp");
   mlp.hidden = {100000, 100000};
-  const auto model = make_model(mlp, kGrey);
+  const auto model = make_model(mlp, kDigits);
   ASSERT_FALSE(model.ok());
   EXPECT_NE(message(model.status()).find("Model 'mlp' would have about 10"), std::string::npos)
       << model.status();
@@ -246,14 +246,14 @@ TEST(Models, WhichOwnNetworksHaveGradientsByHand) {
                                  value);
   };
   auto cnn = own("cnn");
-  EXPECT_TRUE(by_hand(cnn, kGrey));
+  EXPECT_TRUE(by_hand(cnn, kDigits));
   cnn.activation = "tanh";
-  EXPECT_FALSE(by_hand(cnn, kGrey));
+  EXPECT_FALSE(by_hand(cnn, kDigits));
   cnn = own("cnn"), cnn.layers = {"conv 4 3", "dropout 0.5", "linear 8"};
-  EXPECT_FALSE(by_hand(cnn, kGrey));
-  EXPECT_TRUE(by_hand(own("mlp"), kGrey));
+  EXPECT_FALSE(by_hand(cnn, kDigits));
+  EXPECT_TRUE(by_hand(own("mlp"), kDigits));
   EXPECT_TRUE(by_hand(own("gru"), kAir));
-  EXPECT_TRUE(by_hand(own("vit"), kGrey));
+  EXPECT_TRUE(by_hand(own("vit"), kDigits));
 }
 
 /// The bits of a call depend on its arguments alone.

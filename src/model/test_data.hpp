@@ -1,9 +1,10 @@
-// Numbers for the tests of this folder.
+// Numbers for tests of this folder and of methods.
 #pragma once
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +14,8 @@
 
 namespace tessera::testing {
 
+inline const Shape kDigits{{1, 28, 28}, 10}, kPhotos{{3, 32, 32}, 10};
+
 /// Float64, standard normal.
 inline Tensor normal(std::vector<int64_t> shape, uint64_t key) {
   Tensor out = at::empty(shape, at::kDouble);
@@ -20,6 +23,14 @@ inline Tensor normal(std::vector<int64_t> shape, uint64_t key) {
   for (int64_t i = 0; i < out.numel(); ++i) out.data_ptr<double>()[i] = rng.normal();
   return out;
 }
+
+/// How far a is from b, as a share of b's norm; in float64.
+inline double distance(const Tensor& a, const Tensor& b) {
+  const Tensor truth = b.to(at::kDouble);
+  return ((a.to(at::kDouble) - truth).norm() / (truth.norm() + 1e-30)).item<double>();
+}
+
+inline double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 inline Tensor labels(int64_t n, int64_t classes, uint64_t key) {
   Tensor out = at::empty({n}, at::kLong);

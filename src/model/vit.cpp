@@ -15,7 +15,7 @@ namespace {
 constexpr double kDeviation = 0.02;  // of initial weights, class token and positions
 
 /// Slices and their fills, in flat order.
-struct Listing {
+struct VitListing {
   Init init;
   std::vector<Slice> slices;
   std::vector<Fill> fills;
@@ -55,9 +55,9 @@ Tensor patches_of(const Tensor& x, const VitSpec& s) {
 }
 
 /// One pass over one batch: the layers' views in flat order, taken one after the other.
-class Walk {
+class VitWalk {
  public:
-  Walk(const VitSpec& spec, const std::vector<Tensor>& views, const Pass& pass)
+  VitWalk(const VitSpec& spec, const std::vector<Tensor>& views, const Pass& pass)
       : spec_(spec), next_(views.begin()), pass_(pass) {}
 
   Tensor embedding(const Tensor& x) {
@@ -104,7 +104,7 @@ class Walk {
 }  // namespace
 
 Vit::Vit(VitSpec spec, Init init) : spec_(spec) {
-  Listing list{init, {}, {}};
+  VitListing list{init, {}, {}};
   const Fill small{Fill::Kind::kNormal, kDeviation};
   list.linear("embedding", spec.patch_size(), spec.dim, Role::kBody, true, true);
   list.add("embedding.class_token", {spec.dim}, Role::kBody, true, small);
@@ -126,7 +126,7 @@ Weights Vit::init(uint64_t key) const {
 
 Output Vit::forward(const Weights& at, const Tensor& x, const Pass& pass) const {
   const auto views = layout_.views(at.w);
-  Walk walk(spec_, views, pass);
+  VitWalk walk(spec_, views, pass);
   Tensor tokens = walk.embedding(x.to(at.w.scalar_type()));
   for (int64_t i = 0; i < spec_.depth; ++i) tokens = walk.block(tokens);
   const Tensor features = walk.norm(tokens.select(1, 0));

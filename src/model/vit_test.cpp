@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 using Row = std::vector<double>;
-using Rows = std::vector<Row>;
+using Tokens = std::vector<Row>;
 
 /// A Vit by its definition, one scalar at a time, on parameters found by name.
 struct Naive {
@@ -41,10 +41,10 @@ struct Naive {
     return y;
   }
   /// Queries of head h are rows h·head_dim … of W_Q; W_K and W_V follow, `inner` rows each.
-  Rows attention(const std::string& name, const Rows& x) const {
+  Tokens attention(const std::string& name, const Tokens& x) const {
     const auto inner = static_cast<size_t>(spec.inner());
     const auto size = static_cast<size_t>(spec.head_dim);
-    Rows qkv, out;
+    Tokens qkv, out;
     for (const Row& token : x) qkv.push_back(linear(name + ".to_qkv", token, 3 * inner));
     for (const Row& mine : qkv) {
       Row mixed(inner, 0.0);
@@ -65,10 +65,10 @@ struct Naive {
     }
     return out;
   }
-  Rows block(const std::string& name, Rows x) const {
-    Rows normed;
+  Tokens block(const std::string& name, Tokens x) const {
+    Tokens normed;
     for (const Row& token : x) normed.push_back(norm(name + ".attention.norm", token));
-    const Rows mixed = attention(name + ".attention", normed);
+    const Tokens mixed = attention(name + ".attention", normed);
     for (size_t t = 0; t < x.size(); ++t) {
       for (size_t k = 0; k < x[t].size(); ++k) x[t][k] += mixed[t][k];
       Row hidden =
@@ -82,7 +82,7 @@ struct Naive {
   Row logits(const Tensor& image) const {
     const auto dim = static_cast<size_t>(spec.dim);
     const auto pixel = image.accessor<double, 3>();
-    Rows tokens{Row(at.at("embedding.class_token"), at.at("embedding.class_token") + dim)};
+    Tokens tokens{Row(at.at("embedding.class_token"), at.at("embedding.class_token") + dim)};
     for (int64_t top = 0; top < spec.height; top += spec.patch)
       for (int64_t left = 0; left < spec.width; left += spec.patch) {
         Row patch;

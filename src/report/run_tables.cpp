@@ -13,7 +13,9 @@
 namespace tessera {
 namespace {
 
-std::string percent(double fraction) { return svg::value_text(svg::Quantity::kFraction, fraction); }
+std::string percent_text(double fraction) {
+  return svg::value_text(svg::Quantity::kFraction, fraction);
+}
 
 std::string sum_text(double down, double up) { return human_bytes(down + up); }
 
@@ -37,7 +39,7 @@ std::string leading_table(const RunHistory& run, int64_t round) {
       if (view == run.meta.headline) table.bold.push_back(table.rows.size());
       table.rows.push_back({who, name, lead.text(s.mean), lead.text(s.std), lead.text(s.worst10),
                             lead.text(s.best10)});
-      if (lead.is_accuracy()) table.rows.back().push_back(percent(row->micro));
+      if (lead.is_accuracy()) table.rows.back().push_back(percent_text(row->micro));
     }
   }
   table.caption =
@@ -61,7 +63,7 @@ std::string other_metrics(const RunHistory& run, int64_t round) {
       if (view == run.meta.headline) table.bold.push_back(table.rows.size());
       std::vector<std::string> cells{who, name};
       for (const auto& one : all) cells.push_back(one.text(one.of(*row)));
-      cells.push_back(percent(row->f1_remap));
+      cells.push_back(percent_text(row->f1_remap));
       table.rows.push_back(std::move(cells));
     }
   }
@@ -93,8 +95,8 @@ std::string class_section(const RunHistory& run, int64_t round) {
       predicted += static_cast<double>(counts[other][k]);
     }
     const auto hit = static_cast<double>(counts[k][k]);
-    table.rows.push_back({name, svg::value_text(svg::Quantity::kCount, truth), percent(hit / truth),
-                          percent(hit / predicted)});
+    table.rows.push_back({name, svg::value_text(svg::Quantity::kCount, truth),
+                          percent_text(hit / truth), percent_text(hit / predicted)});
   }
   const auto view = run.meta.headline == "pre" ? "before" : "after";
   table.caption = fmt::format(

@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kNoNumber = std::numeric_limits<double>::quiet_NaN();
 
 std::vector<std::string> numbered(const std::string& word, int n) {
   std::vector<std::string> out;
@@ -67,12 +67,12 @@ TEST(LineChart, StepHoldsTheValue) {
 
 TEST(LineChart, GapsAreLeftOutAndNothingIsSaidInWords) {
   auto chart = hand_made();
-  chart.series[0].points[1].y = kNan;
+  chart.series[0].points[1].y = kNoNumber;
   const auto text = line_chart(chart);
   expect_sound(text);
   EXPECT_EQ(count_of(text, "class=\"dot\""), 2u);
 
-  chart.series[0].points = {{kNan, kNan}};
+  chart.series[0].points = {{kNoNumber, kNoNumber}};
   chart.empty = "nothing here";
   EXPECT_THAT(line_chart(chart), HasSubstr(">nothing here</p>"));
 }
@@ -149,7 +149,7 @@ TEST(Dumbbell, RowsForFewColumnsForMany) {
   chart.value = {"Accuracy", Quantity::kFraction};
   chart.before_name = "before", chart.after_name = "after", chart.item_title = "Client";
   for (const auto& name : numbered("client", 3)) chart.pairs.push_back({name, 0.25, 0.75});
-  chart.pairs[1].before = kNan;
+  chart.pairs[1].before = kNoNumber;
   const auto few = dumbbell_chart(chart);
   expect_sound(few);
   EXPECT_THAT(few, HasSubstr(">client 2</text>"));
@@ -168,7 +168,7 @@ TEST(Strip, DotsDoNotCoverEachOther) {
   StripChart chart;
   chart.label = "methods";
   chart.value = {"Accuracy", Quantity::kFraction};
-  chart.rows = {{"m", 0, {{"a", 0.5}, {"b", 0.5}, {"c", kNan}}, 0.5, 0.1}};
+  chart.rows = {{"m", 0, {{"a", 0.5}, {"b", 0.5}, {"c", kNoNumber}}, 0.5, 0.1}};
   const auto text = strip_chart(chart);
   expect_sound(text);
   EXPECT_EQ(count_of(text, "<circle"), 2u);
@@ -211,7 +211,7 @@ TEST(HeatMap, StrengthRunsFromLowToHigh) {
   Matrix matrix;
   matrix.label = "attention";
   matrix.rows = {"r", "s"}, matrix.columns = {"a", "b"};
-  matrix.values = {{0, 0.5}, {1, kNan}};
+  matrix.values = {{0, 0.5}, {1, kNoNumber}};
   const auto text = heat_map(matrix);
   expect_sound(text);
   EXPECT_THAT(text, HasSubstr("<title>b, r: 0.500</title>"));
@@ -255,7 +255,7 @@ TEST(Charts, NamesAreEscaped) {
 }
 
 TEST(Pixels, AlwaysANumber) {
-  EXPECT_EQ(px(kNan), "0");
+  EXPECT_EQ(px(kNoNumber), "0");
   EXPECT_EQ(px(-0.01), "0");
   EXPECT_EQ(px(12.34), "12.3");
   EXPECT_EQ(px(1e300), "100000");

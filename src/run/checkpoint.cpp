@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "2";
+constexpr const char* kCheckpointFormat = "2";
 // SQLite's own limit for a value is 10^9 bytes.
 constexpr size_t kPiece = size_t{256} << 20;
 
@@ -101,7 +101,7 @@ Status CheckpointFile::save(const CheckpointFacts& facts, const CheckpointChange
     TESSERA_RETURN_IF_ERROR(state ? write(place, *state) : erase(place));
   }
   TESSERA_ASSIGN(auto put, database_.prepare("INSERT OR REPLACE INTO facts VALUES (?,?)"));
-  for (const auto& [key, value] : {std::pair{"format", std::string(kFormat)},
+  for (const auto& [key, value] : {std::pair{"format", std::string(kCheckpointFormat)},
                                    {"round", std::to_string(facts.round)},
                                    {"config", facts.config},
                                    {"data_digest", facts.data_digest},
@@ -129,9 +129,9 @@ Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::st
   if (!facts.ok()) return damaged(path, message(facts.status()));
   // Died between making the file and the first save: nothing was computed yet.
   if (facts->empty()) return fail(Error::kNotFound, "{}: empty", path);
-  if ((*facts)["format"] != kFormat)
-    return damaged(path,
-                   fmt::format("format '{}', this program writes {}", (*facts)["format"], kFormat));
+  if ((*facts)["format"] != kCheckpointFormat)
+    return damaged(path, fmt::format("format '{}', this program writes {}", (*facts)["format"],
+                                     kCheckpointFormat));
   const auto round = whole_number((*facts)["round"]);
   if (!round) return damaged(path, "no round number");
 

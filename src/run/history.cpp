@@ -6,7 +6,7 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kFormat = "4";
+constexpr const char* kHistoryFormat = "4";
 constexpr const char* kSchema = R"(
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE clients (id INTEGER PRIMARY KEY, name TEXT, newcomer INTEGER,
@@ -36,7 +36,7 @@ CREATE TABLE images (round INTEGER, name TEXT, sha256 TEXT, PRIMARY KEY (round, 
 CREATE TABLE problems (round INTEGER, client INTEGER, kind TEXT, reason TEXT);
 CREATE INDEX problems_by_round ON problems (round);
 )";
-struct Kind {
+struct EvalKind {
   const char* view;
   const char* part;
   const ClientMetrics* (*get)(const Evaluation&);
@@ -49,7 +49,7 @@ Status with_advice(const Status& status) {
 
 const ClientMetrics* maybe(const std::optional<ClientMetrics>& m) { return m ? &*m : nullptr; }
 
-constexpr Kind kKinds[] = {
+constexpr EvalKind kKinds[] = {
     {"pre", "test", [](const Evaluation& e) { return &e.pre_test; }},
     {"post", "test", [](const Evaluation& e) { return &e.post_test; }},
     {"global", "test", [](const Evaluation& e) { return maybe(e.global_test); }},
@@ -79,7 +79,7 @@ Result<History> History::create(const std::string& path,
   History history(std::move(database));
   TESSERA_ASSIGN(auto transaction, Transaction::begin(history.database_));
   TESSERA_RETURN_IF_ERROR(history.database_.execute(kSchema));
-  TESSERA_RETURN_IF_ERROR(history.put("format", kFormat));
+  TESSERA_RETURN_IF_ERROR(history.put("format", kHistoryFormat));
   for (const auto& [key, value] : meta) TESSERA_RETURN_IF_ERROR(history.put(key, value));
   TESSERA_RETURN_IF_ERROR(history.write_clients(federation));
   TESSERA_RETURN_IF_ERROR(transaction.commit());
@@ -116,11 +116,11 @@ Result<History> History::open_as(const std::string& path, Database::Mode mode) {
   TESSERA_RETURN_IF_ERROR(with_advice(database->quick_check()));
   History history(*std::move(database));
   const auto format = history.format();
-  if (format != kFormat)
+  if (format != kHistoryFormat)
     return fail(Error::kInvalid,
                 "{}: written by another program or version (format {}, expected "
                 "{}); start anew with --force",
-                path, printable(format), kFormat);
+                path, printable(format), kHistoryFormat);
   return history;
 }
 

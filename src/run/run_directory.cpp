@@ -112,7 +112,7 @@ std::string temporary_of(const std::string& name) {
 }
 
 /// What stands between "client-" and ".safetensors"; empty if the name is another.
-std::string_view client_of(std::string_view name) {
+std::string_view client_in_name(std::string_view name) {
   constexpr std::string_view kBegin = "client-", kEnd = ".safetensors";
   if (!name.starts_with(kBegin) || !name.ends_with(kEnd) ||
       name.size() <= kBegin.size() + kEnd.size())
@@ -121,7 +121,7 @@ std::string_view client_of(std::string_view name) {
 }
 
 bool is_model_name(std::string_view name) {
-  return name == kGlobalFile || !client_of(name).empty();
+  return name == kGlobalFile || !client_in_name(name).empty();
 }
 
 /// One that a crash left unreadable has nothing but a name to go by: only that of a client without
@@ -129,7 +129,7 @@ bool is_model_name(std::string_view name) {
 bool is_our_model(const fs::path& path) {
   const auto origin = origin_of_model(path);
   return origin == Origin::kOurs ||
-         (origin == Origin::kUnknown && whole_number(client_of(path.filename().string())));
+         (origin == Origin::kUnknown && whole_number(client_in_name(path.filename().string())));
 }
 
 bool is_state_name(std::string_view name) {

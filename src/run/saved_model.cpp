@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kEnding = ".safetensors";
-constexpr const char* kPrefix = "client-";
+constexpr const char* kModelPrefix = "client-";
 constexpr int64_t kBatch = 256;
 
 bool stays(char c) {
@@ -117,7 +117,7 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
 }  // namespace
 
 std::string model_file(const std::string& client) {
-  std::string out = kPrefix;
+  std::string out = kModelPrefix;
   for (const char c : client)
     out += stays(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   return out + kEnding;
@@ -171,7 +171,7 @@ Result<std::vector<std::string>> saved_models(const std::string& run) {
     const auto name = at->path().filename().string();
     if (name == kGlobalFile) {
       global = true;
-    } else if (name.starts_with(kPrefix) && name.ends_with(kEnding)) {
+    } else if (name.starts_with(kModelPrefix) && name.ends_with(kEnding)) {
       TESSERA_ASSIGN(const auto file, load_tensors(at->path()));
       const auto client = file.metadata.find("client_name");
       if (client != file.metadata.end()) out.push_back(client->second);

@@ -7,7 +7,7 @@
 namespace tessera {
 namespace {
 
-struct State {
+struct Nested {
   Weighted upload;
   int64_t rounds = 0;
   bool stopped = false;
@@ -19,21 +19,21 @@ struct State {
   }
 };
 
-State example() {
+Nested nested() {
   const Weights weights{at::tensor({1.0F, 2.0F}), at::empty({0})};
   return {{weights, 2.5}, 7, true, at::tensor({9.0F}), {weights, weights}};
 }
 
 TEST(Fields, NamesNest) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : pack(example())) names.push_back(name);
+  for (const auto& [name, tensor] : pack(nested())) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"head", "models.0.b", "models.0.w", "models.1.b",
                                              "models.1.w", "models.size", "rounds", "stopped",
                                              "upload.value.b", "upload.value.w", "upload.weight"}));
 }
 
 TEST(Fields, RoundTrip) {
-  const auto back = unpack<State>(pack(example()));
+  const auto back = unpack<Nested>(pack(nested()));
   EXPECT_EQ(back.upload.weight, 2.5);
   EXPECT_EQ(back.rounds, 7);
   EXPECT_TRUE(back.stopped);
@@ -43,41 +43,41 @@ TEST(Fields, RoundTrip) {
 }
 
 TEST(Fields, AbsentOptionalStaysAbsent) {
-  auto state = example();
+  auto state = nested();
   state.head.reset();
-  EXPECT_FALSE(unpack<State>(pack(state)).head.has_value());
+  EXPECT_FALSE(unpack<Nested>(pack(state)).head.has_value());
 }
 
 TEST(Fields, TensorsAreHandlesNotCopies) {
-  const auto state = example();
+  const auto state = nested();
   EXPECT_EQ(pack(state).at("upload.value.w").data_ptr(), state.upload.value.w.data_ptr());
 }
 
 TEST(Fields, RefusesMissingExtraAndMisshapen) {
   const auto error = [](TensorDict dict) -> std::string {
     try {
-      unpack<State>(std::move(dict));
+      unpack<Nested>(std::move(dict));
     } catch (const std::invalid_argument& e) {
       return e.what();
     }
     return "";
   };
-  auto dict = pack(example());
+  auto dict = pack(nested());
   dict.erase("upload.value.w");
   EXPECT_EQ(error(dict), "message: 'upload.value.w' is missing");
-  dict = pack(example());
+  dict = pack(nested());
   dict.emplace("evil", at::zeros({1}));
   EXPECT_EQ(error(dict), "message: 'evil' is not expected");
-  dict = pack(example());
+  dict = pack(nested());
   dict["rounds"] = at::zeros({2}, at::kLong);
   EXPECT_EQ(error(dict), "message: 'rounds' must be one number");
-  dict = pack(example());
+  dict = pack(nested());
   dict["models.size"] = at::scalar_tensor(int64_t{1} << 60, at::kLong);
   EXPECT_EQ(error(dict), "message: 'models.size' is not expected");
 }
 
 TEST(Fields, PayloadCountsTensorsNotScalars) {
-  EXPECT_EQ(payload_bytes(pack(example())), 4 * (1 + 2 + 2 + 2));
+  EXPECT_EQ(payload_bytes(pack(nested())), 4 * (1 + 2 + 2 + 2));
 }
 
 }  // namespace

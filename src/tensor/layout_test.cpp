@@ -5,7 +5,7 @@
 namespace tessera {
 namespace {
 
-Layout example() {
+Layout example_layout() {
   return Layout({{"conv1.weight", {2, 1, 2}, Role::kBody, true},
                  {"bn1.weight", {2}, Role::kNorm},
                  {"head.weight", {3, 2}, Role::kHead},
@@ -14,7 +14,7 @@ Layout example() {
 
 TEST(Layout, ViewsAreTheFlatVectorInOrder) {
   const auto flat = at::arange(15, at::kFloat);
-  const auto views = example().views(flat);
+  const auto views = example_layout().views(flat);
   EXPECT_EQ(views[0].sizes(), (std::vector<int64_t>{2, 1, 2}));
   EXPECT_EQ(views[2][1][0].item<float>(), 8);  // 4 + 2 + one row of 2
   EXPECT_EQ(views[3].data_ptr<float>(), flat.data_ptr<float>() + 12);
@@ -22,7 +22,7 @@ TEST(Layout, ViewsAreTheFlatVectorInOrder) {
 
 TEST(Layout, BackwardThroughViewsIsTheGradientOfTheFlatVector) {
   const auto flat = at::arange(15, at::kDouble).requires_grad_(true);
-  const auto views = example().views(flat);
+  const auto views = example_layout().views(flat);
   const auto y = (views[0] * views[0]).sum() + 5 * views[3].sum();
   const auto g = torch::autograd::grad({y}, {flat})[0];
   EXPECT_TRUE(at::equal(g.slice(0, 0, 4), 2 * at::arange(4, at::kDouble)));
@@ -31,7 +31,7 @@ TEST(Layout, BackwardThroughViewsIsTheGradientOfTheFlatVector) {
 }
 
 TEST(Layout, MaskAndPositionsAgree) {
-  const auto layout = example();
+  const auto layout = example_layout();
   const auto head = layout.positions([](const Slice& s) { return s.role == Role::kHead; });
   EXPECT_TRUE(at::equal(head, at::arange(6, 15, at::kLong)));
   EXPECT_TRUE(at::equal(layout.mask(Role::kHead).nonzero().flatten(), head));
@@ -39,7 +39,7 @@ TEST(Layout, MaskAndPositionsAgree) {
 }
 
 TEST(Layout, TrailingModulesAndTheOthers) {
-  const auto layout = example();
+  const auto layout = example_layout();
   EXPECT_TRUE(at::equal(layout.trailing(1), at::arange(6, 15, at::kLong)));  // head
   EXPECT_TRUE(at::equal(layout.trailing(2), at::arange(4, 15, at::kLong)));  // bn1, head
   EXPECT_TRUE(at::equal(layout.trailing(9), at::arange(0, 15, at::kLong)));
@@ -59,7 +59,7 @@ TEST(Layout, FingerprintSeesNamesShapesRolesAndOrder) {
 
 TEST(Layout, RefusesDuplicatesAndWrongLength) {
   EXPECT_THROW(Layout({{"a", {1}}, {"a", {2}}}), std::invalid_argument);
-  EXPECT_THROW(example().views(at::zeros({14})), std::invalid_argument);
+  EXPECT_THROW(example_layout().views(at::zeros({14})), std::invalid_argument);
 }
 
 }  // namespace

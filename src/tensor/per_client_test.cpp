@@ -16,7 +16,7 @@ struct Kept {
   static void fields(auto& m, auto&& f) { f("head", m.head), f("size", m.size); }
 };
 
-struct State {
+struct ServerState {
   Weights g;
   PerClient<Kept> heads;
   PerClient<bool> own;
@@ -25,11 +25,11 @@ struct State {
 
 Weights some_weights() { return {at::tensor({1.0F, 2.0F}), at::empty({0})}; }
 
-State fresh() {
+ServerState fresh() {
   return {some_weights(), PerClient<Kept>({at::zeros({3}), 0}), PerClient<bool>(true)};
 }
 
-State example() {
+ServerState example_server() {
   auto out = fresh();
   out.heads.put(10, {at::tensor({1.0F, 2.0F, 3.0F}), 4});
   out.heads.put(2, {at::tensor({5.0F, 6.0F, 7.0F}), 0.5});
@@ -90,13 +90,13 @@ TEST(PerClient, KnowsWhatChangedSinceItWasSaved) {
 }
 
 TEST(PerClient, EntriesAreNamedByTheirClient) {
-  EXPECT_EQ(names_of(pack(example())),
+  EXPECT_EQ(names_of(pack(example_server())),
             (std::vector<std::string>{"g.b", "g.w", "heads@10.head", "heads@10.size",
                                       "heads@2.head", "heads@2.size", "own@2"}));
 }
 
 TEST(PerClient, OnlyWhatChangedIsPackedWhereThatIsAskedFor) {
-  auto state = example();
+  auto state = example_server();
   EXPECT_EQ(names_of(pack(state, Entries::kChanged)), names_of(pack(state)));
   mark_saved(state);
   EXPECT_EQ(names_of(pack(state, Entries::kChanged)), (std::vector<std::string>{"g.b", "g.w"}));
@@ -107,21 +107,21 @@ TEST(PerClient, OnlyWhatChangedIsPackedWhereThatIsAskedFor) {
 }
 
 TEST(PerClient, RoundTrip) {
-  const auto back = unpack<State>(pack(example()));
+  const auto back = unpack<ServerState>(pack(example_server()));
   EXPECT_EQ(back.heads.ids(), (std::vector<ClientId>{2, 10}));
   EXPECT_TRUE(back.heads.find(10)->head.equal(at::tensor({1.0F, 2.0F, 3.0F})));
   EXPECT_EQ(back.heads.find(2)->size, 0.5);
   EXPECT_TRUE(*back.own.find(2));
   EXPECT_FALSE(back.own.contains(10));
   EXPECT_TRUE(back.heads.changed().empty()) << "what came from a checkpoint is in it";
-  EXPECT_TRUE(unpack<State>(pack(fresh())).heads.empty());
+  EXPECT_TRUE(unpack<ServerState>(pack(fresh())).heads.empty());
 }
 
 TEST(PerClient, RefusesForgedNames) {
   const auto said = [](const std::string& name, const Tensor& value) {
-    auto dict = pack(example());
+    auto dict = pack(example_server());
     dict.emplace(name, value);
-    return refusal([&] { unpack<State>(dict); });
+    return refusal([&] { unpack<ServerState>(dict); });
   };
   const auto one = at::scalar_tensor(int64_t{1}, at::kLong);
   for (const std::string name : {"own@-1", "own@01", "own@ 1", "own@+1", "own@", "own@1x",
@@ -172,13 +172,13 @@ TEST(PerClient, OptionalFieldsAreABindingPartOfAMessageButNotOfAState) {
 }
 
 TEST(PerClient, EntriesOfARestoredStateAreComparedWithTheFreshForm) {
-  EXPECT_EQ(refusal([] { require_state_form(fresh(), example()); }), "");
-  auto forged = example();
+  EXPECT_EQ(refusal([] { require_state_form(fresh(), example_server()); }), "");
+  auto forged = example_server();
   forged.heads.put(7, {at::zeros({4}), 1});
   EXPECT_EQ(refusal([&] { require_state_form(fresh(), forged); }),
             "message: 'heads@7.head' is Float [4], expected Float [3]");
   // Who knows no form cannot compare.
-  EXPECT_EQ(refusal([&] { require_state_form(State{some_weights(), {}, {}}, forged); }), "");
+  EXPECT_EQ(refusal([&] { require_state_form(ServerState{some_weights(), {}, {}}, forged); }), "");
 }
 
 TEST(Weight, IsFiniteAndNotNegative) {

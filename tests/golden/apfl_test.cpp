@@ -11,7 +11,6 @@
 namespace tessera::test {
 namespace {
 
-const Pair kA{2, 1}, kB{-1, 0.5};
 constexpr double kLr = 0.1;
 
 struct Walk {
@@ -38,7 +37,7 @@ Walk walked(Walk at, const Pair& x, int steps, double eta_a, double reg, Variant
   return at;
 }
 
-ToyOptions options(std::vector<std::pair<std::string, double>> numbers, int64_t epochs) {
+ToyOptions apfl_options(std::vector<std::pair<std::string, double>> numbers, int64_t epochs) {
   ToyOptions out{.method = "apfl", .numbers = std::move(numbers)};
   out.train.lr = kLr;
   out.train.epochs = epochs;
@@ -49,7 +48,8 @@ ToyOptions options(std::vector<std::pair<std::string, double>> numbers, int64_t 
 Walk reference(Variant variant, double eta_a, double reg) {
   Walk a{kFirst, kFirst, 0.7}, b = a;
   for (int round = 0; round < 3; ++round) {
-    a = walked(a, kA, 3, eta_a, reg, variant), b = walked(b, kB, 3, eta_a, reg, variant);
+    a = walked(a, kSampleA, 3, eta_a, reg, variant),
+    b = walked(b, kSampleB, 3, eta_a, reg, variant);
     for (size_t j = 0; j < 2; ++j) a.w[j] = b.w[j] = (a.w[j] + 3 * b.w[j]) / 4;
   }
   return a;
@@ -57,8 +57,8 @@ Walk reference(Variant variant, double eta_a, double reg) {
 
 TEST(Apfl, FollowsTheEquations) {
   for (const double reg : {0.0, 0.5}) {
-    auto toy = quadratic_toy({{kA}, {kB, kB, kB}},
-                             options({{"alpha0", 0.7}, {"eta_a", 0.2}, {"reg", reg}}, 3));
+    auto toy = quadratic_toy({{kSampleA}, {kSampleB, kSampleB, kSampleB}},
+                             apfl_options({{"alpha0", 0.7}, {"eta_a", 0.2}, {"reg", reg}}, 3));
     toy.play(1, 3);
     const auto right = reference(Variant::kRight, 0.2, reg);
     expect_close(toy.server().at("g.w"), right.w);
@@ -74,15 +74,15 @@ TEST(Apfl, ShareIsSteppedDownItsOwnSlope) {
   const auto loss = [](const Walk& at, double a) {
     double sum = 0;
     for (size_t j = 0; j < 2; ++j) {
-      const double gap = a * at.v[j] + (1 - a) * at.w[j] - kA[j];
+      const double gap = a * at.v[j] + (1 - a) * at.w[j] - kSampleA[j];
       sum += 0.5 * kCurvature[j] * gap * gap;
     }
     return sum;
   };
-  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 1));
+  auto toy = quadratic_toy({{kSampleA}}, apfl_options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 1));
   toy.play(1, 1);
   Walk at{kFirst, kFirst, 0.7};
-  const auto s = slope_at(at.w, kA);
+  const auto s = slope_at(at.w, kSampleA);
   for (size_t j = 0; j < 2; ++j) at.w[j] -= kLr * s[j];
   const double slope = (loss(at, 0.7 + 1e-5) - loss(at, 0.7 - 1e-5)) / 2e-5;
   EXPECT_GT(std::abs(slope), 1e-2);
@@ -99,14 +99,16 @@ TEST(Apfl, PublicVariantsEndElsewhere) {
 }
 
 TEST(Apfl, ShareFollowsTheLearningRateUnlessItHasItsOwn) {
-  auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"alpha0", 0.7}}, 3));
+  auto toy = quadratic_toy({{kSampleA}, {kSampleB, kSampleB, kSampleB}},
+                           apfl_options({{"alpha0", 0.7}}, 3));
   toy.play(1, 3);
   EXPECT_NEAR(toy.state(0).at("alpha").item<double>(), reference(Variant::kRight, kLr, 0).a, 1e-6);
 }
 
 TEST(Apfl, ShareStaysAShare) {
   for (const double eta_a : {1e5, 1e6}) {
-    auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options({{"eta_a", eta_a}}, 3));
+    auto toy = quadratic_toy({{kSampleA}, {kSampleB, kSampleB, kSampleB}},
+                             apfl_options({{"eta_a", eta_a}}, 3));
     for (int64_t round = 1; round <= 4; ++round) {
       toy.play(round, round);
       for (ClientId i = 0; i < 2; ++i) {
@@ -139,41 +141,43 @@ TEST(Apfl, ShareOfOneIsLocalTraining) {
 
 // pre: the mixture with g itself; post: with the client's copy after its round.
 TEST(Apfl, ViewsAreTheMixtureBeforeAndAfterTheComingRound) {
-  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3));
+  auto toy = quadratic_toy({{kSampleA}}, apfl_options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3));
   toy.play(1, 2);
   Walk at{kFirst, kFirst, 0.7};
   const auto mixed = [&] {
     return Pair{at.a * at.v[0] + (1 - at.a) * at.w[0], at.a * at.v[1] + (1 - at.a) * at.w[1]};
   };
-  for (int round = 0; round < 2; ++round) at = walked(at, kA, 3, 0.2, 0, Variant::kRight);
+  for (int round = 0; round < 2; ++round) at = walked(at, kSampleA, 3, 0.2, 0, Variant::kRight);
   const auto views = views_of(toy, 2);
   expect_close(views.pre[0].w, mixed());
-  at = walked(at, kA, 3, 0.2, 0, Variant::kRight);
+  at = walked(at, kSampleA, 3, 0.2, 0, Variant::kRight);
   expect_close(views.post[0].w, mixed());
 }
 
 TEST(Apfl, NewcomersStartFromTheSharedModel) {
-  auto toy = quadratic_toy({{kA}}, options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3), {{kB}});
+  auto toy =
+      quadratic_toy({{kSampleA}}, apfl_options({{"alpha0", 0.7}, {"eta_a", 0.2}}, 3), {{kSampleB}});
   toy.play(1, 4);
   const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 4);
   expect_close(views.pre[1].w, g);
-  const auto at = walked({g, g, 0.7}, kB, 3, 0.2, 0, Variant::kRight);
+  const auto at = walked({g, g, 0.7}, kSampleB, 3, 0.2, 0, Variant::kRight);
   expect_close(views.post[1].w,
                {at.a * at.v[0] + (1 - at.a) * at.w[0], at.a * at.v[1] + (1 - at.a) * at.w[1]});
 }
 
 TEST(Apfl, TakesEveryBatchOnce) {
-  auto settings = options({}, 2);
+  auto settings = apfl_options({}, 2);
   settings.train.batch = 2;
-  auto toy = quadratic_toy({{kA, kB, kA}}, settings);
+  auto toy = quadratic_toy({{kSampleA, kSampleB, kSampleA}}, settings);
   toy.play(1, 1);
   EXPECT_EQ(toy.federation.clients[0].log->size(), 2U * 2);
   EXPECT_EQ(dynamic_cast<const QuadraticModel&>(*toy.model).gradients, 2 * 2 * 2);
 }
 
 TEST(Apfl, ShowsEveryShare) {
-  auto toy = quadratic_toy({{kA}, {kB}}, options({{"alpha0", 0.7}}, 3), {{kA}});
+  auto toy =
+      quadratic_toy({{kSampleA}, {kSampleB}}, apfl_options({{"alpha0", 0.7}}, 3), {{kSampleA}});
   const auto report = toy.evaluate(0);
   ASSERT_EQ(report.exhibits.size(), 1U);
   ASSERT_EQ(report.exhibits[0].value.sizes(), (std::vector<int64_t>{2, 1}));

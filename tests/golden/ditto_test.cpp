@@ -9,9 +9,7 @@
 namespace tessera::test {
 namespace {
 
-const Pair kA{2, 1}, kB{-1, 0.5};
-
-ToyOptions options(double lambda, int64_t epochs, int64_t personal_epochs) {
+ToyOptions ditto_options(double lambda, int64_t epochs, int64_t personal_epochs) {
   ToyOptions out{
       .method = "ditto",
       .numbers = {{"lambda", lambda}, {"personal_epochs", static_cast<double>(personal_epochs)}}};
@@ -24,26 +22,27 @@ Tensor own(const Toy& toy, ClientId id) { return toy.state(id).at("v.w"); }
 
 // A pull to the client's trained copy of g would end elsewhere: that copy has left g by then.
 TEST(Ditto, OwnModelSettlesBetweenDataAndTheReceivedModel) {
-  auto toy = quadratic_toy({{kA}, {kB, kB, kB}}, options(0.5, 3, 400));
+  auto toy =
+      quadratic_toy({{kSampleA}, {kSampleB, kSampleB, kSampleB}}, ditto_options(0.5, 3, 400));
   auto g = kFirst;
   for (int64_t round = 1; round <= 3; ++round) {
     toy.play(round, round);
-    expect_close(own(toy, 0), proximal_point(kA, g, 0.5));
-    expect_close(own(toy, 1), proximal_point(kB, g, 0.5));
+    expect_close(own(toy, 0), proximal_point(kSampleA, g, 0.5));
+    expect_close(own(toy, 1), proximal_point(kSampleB, g, 0.5));
     g = pair_of(toy.server().at("g.w"));
   }
   EXPECT_GT(std::abs(g[0] - kFirst[0]), 0.1);
 }
 
 TEST(Ditto, OneStepByHand) {
-  auto settings = options(2, 1, 1);
+  auto settings = ditto_options(2, 1, 1);
   settings.numbers.emplace_back("personal_lr", 0.25);
-  auto toy = quadratic_toy({{kA}}, settings);
+  auto toy = quadratic_toy({{kSampleA}}, settings);
   toy.play(1, 2);
-  const auto s = slope_at(kFirst, kA);
+  const auto s = slope_at(kFirst, kSampleA);
   const Pair g{kFirst[0] - 0.1 * s[0], kFirst[1] - 0.1 * s[1]};
   const Pair v{kFirst[0] - 0.25 * s[0], kFirst[1] - 0.25 * s[1]};  // v = g at first: no pull yet
-  const auto t = slope_at(v, kA);
+  const auto t = slope_at(v, kSampleA);
   expect_close(own(toy, 0), {v[0] - 0.25 * (t[0] + 2 * (v[0] - g[0])),
                              v[1] - 0.25 * (t[1] + 2 * (v[1] - g[1]))});
 }
@@ -86,12 +85,12 @@ TEST(Ditto, ViewsAreTheModelBeforeAndAfterTheComingRound) {
 
 // From g, 5 · E_p steps: what is left of the way shrinks by 1 − lr (h + lambda) each.
 TEST(Ditto, NewcomersTrainFiveRoundsFromTheSharedModel) {
-  auto toy = quadratic_toy({{kA}}, options(0.5, 1, 2), {{kB}});
+  auto toy = quadratic_toy({{kSampleA}}, ditto_options(0.5, 1, 2), {{kSampleB}});
   toy.play(1, 4);
   const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 4);
   expect_close(views.pre[1].w, g);
-  const auto end = proximal_point(kB, g, 0.5);
+  const auto end = proximal_point(kSampleB, g, 0.5);
   Pair expected{};
   for (size_t j = 0; j < 2; ++j)
     expected[j] = end[j] + std::pow(1 - 0.1 * (kCurvature[j] + 0.5), 10) * (g[j] - end[j]);
@@ -100,9 +99,9 @@ TEST(Ditto, NewcomersTrainFiveRoundsFromTheSharedModel) {
 
 // The order that others rely on (parity test): all of the shared model's batches, then the own.
 TEST(Ditto, TakesTheBatchesOfTheSharedModelFirst) {
-  auto settings = options(0.5, 2, 3);
+  auto settings = ditto_options(0.5, 2, 3);
   settings.train.batch = 2;
-  auto toy = quadratic_toy({{kA, kB, kA}}, settings);
+  auto toy = quadratic_toy({{kSampleA, kSampleB, kSampleA}}, settings);
   toy.play(1, 1);
   const auto& log = *toy.federation.clients[0].log;
   ASSERT_EQ(log.size(), 2U * (2 + 3));
@@ -115,7 +114,7 @@ TEST(Ditto, RefusesAPullThatSwings) {
                         .numbers = {{"lambda", lambda}, {"personal_lr", personal_lr}}};
     settings.train.lr = 0.1;
     settings.train.optimizer = optimizer;
-    const auto toy = quadratic_toy({{kA}}, settings);
+    const auto toy = quadratic_toy({{kSampleA}}, settings);
     return message(toy.method->check(toy.setup()));
   };
   EXPECT_EQ(sentence(19.9, 0, "sgd"), "");

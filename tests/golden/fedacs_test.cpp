@@ -29,11 +29,11 @@ Tensor blend(const std::vector<std::pair<double, Weights>>& parts) {
 }
 
 /// A server of FedACS that gets its uploads from the test.
-struct Desk {
+struct AcsDesk {
   Toy toy;
   TensorDict server;
 
-  Desk(int64_t clients, ToyOptions options)
+  AcsDesk(int64_t clients, ToyOptions options)
       : toy(data(clients), std::make_shared<NapkinModel>(), named(options)), server(toy.server()) {}
   static ToyOptions named(ToyOptions options) {
     options.method = "fedacs";
@@ -67,41 +67,41 @@ struct Desk {
 #define EXPECT_CLOSE(a, b) EXPECT_TRUE(at::allclose((a).to(at::kDouble), b, 0, 1e-6)) << (a)
 
 // Pairs: cos 20 = 0.94, cos 60 = 0.5, cos 80 = 0.17. Lengths must not matter to the cosines.
-const Weights kA = arrow(0, 2), kB = arrow(20), kC = arrow(80, 0.5);
+const Weights kArrowA = arrow(0, 2), kArrowB = arrow(20), kArrowC = arrow(80, 0.5);
 
-Desk three(std::vector<std::pair<std::string, double>> numbers,
-           std::vector<std::pair<std::string, std::string>> words = {}) {
-  Desk desk(3, {.numbers = std::move(numbers), .words = std::move(words)});
-  desk.upload({{0, kA}, {1, kB}, {2, kC}});
+AcsDesk three_arrows(std::vector<std::pair<std::string, double>> numbers,
+                     std::vector<std::pair<std::string, std::string>> words = {}) {
+  AcsDesk desk(3, {.numbers = std::move(numbers), .words = std::move(words)});
+  desk.upload({{0, kArrowA}, {1, kArrowB}, {2, kArrowC}});
   return desk;
 }
 
 // Resolutions 1 (the pair that is the threshold itself passes), 2 (over pairs) and 5 (u_i replaces
 // w_i: no step size between them).
 TEST(FedAcs, MixesTheModelsThatAreSimilarEnough) {
-  const auto desk = three({{"p", 0.5}});  // threshold: cos 60
-  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
-  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kA}, {1, kB}, {cosine(60), kC}}));
-  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kB}, {1, kC}}));
+  const auto desk = three_arrows({{"p", 0.5}});  // threshold: cos 60
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));
+  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kArrowA}, {1, kArrowB}, {cosine(60), kArrowC}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kArrowB}, {1, kArrowC}}));
 }
 
 // Resolution 1: with p = 1 only the most similar pair is left, and nobody without itself.
 TEST(FedAcs, EverybodyIsInItsOwnGroup) {
-  const auto desk = three({{"p", 1}});
-  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
-  EXPECT_TRUE(desk.u(2).equal(kC.w));
+  const auto desk = three_arrows({{"p", 1}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));
+  EXPECT_TRUE(desk.u(2).equal(kArrowC.w));
   // The printed quantile is then 1, which nothing exceeds.
-  const auto literal = three({{"p", 0.9}}, {{"quantile", "all"}});
-  EXPECT_TRUE(literal.u(0).equal(kA.w));
-  EXPECT_TRUE(literal.u(1).equal(kB.w));
-  EXPECT_TRUE(literal.u(2).equal(kC.w));
+  const auto literal = three_arrows({{"p", 0.9}}, {{"quantile", "all"}});
+  EXPECT_TRUE(literal.u(0).equal(kArrowA.w));
+  EXPECT_TRUE(literal.u(1).equal(kArrowB.w));
+  EXPECT_TRUE(literal.u(2).equal(kArrowC.w));
 }
 
 // Resolutions 1 and 6: equal models have cosines 1 up to rounding, and all collaborate at any p.
 TEST(FedAcs, EqualModelsStayAsTheyAre) {
   for (const double p : {0.0, 0.5, 1.0})
     for (const char* quantile : {"offdiag", "all"}) {
-      Desk desk(3, {.numbers = {{"p", p}}, .words = {{"quantile", quantile}}});
+      AcsDesk desk(3, {.numbers = {{"p", p}}, .words = {{"quantile", quantile}}});
       const Weights w{at::tensor({0.1F, 0.7F}), at::empty({0})};
       desk.upload({{0, w}, {1, w}, {2, w}});
       for (ClientId id = 0; id < 3; ++id) EXPECT_TRUE(at::allclose(desk.u(id), w.w, 0, 1e-7));
@@ -111,17 +111,18 @@ TEST(FedAcs, EqualModelsStayAsTheyAre) {
 
 // Resolution 2: the whole matrix has its diagonal and every pair twice.
 TEST(FedAcs, QuantileOfAllEntriesIsAnotherThreshold) {
-  const auto desk = three({{"p", 0.5}}, {{"quantile", "all"}});  // 0.17² 0.5² 0.94² 1³: 0.94
+  const auto desk = three_arrows({{"p", 0.5}}, {{"quantile", "all"}});  // 0.17² 0.5² 0.94² 1³: 0.94
   EXPECT_NEAR(desk.exhibit("threshold")[0].item<double>(), cosine(20), 1e-6);
-  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kA}, {1, kB}}));
+  EXPECT_CLOSE(desk.u(1), blend({{cosine(20), kArrowA}, {1, kArrowB}}));
   // p (n − 1)/n is its equivalent of p over pairs.
-  const auto equivalent = three({{"p", 0.5 * 2 / 3}}, {{"quantile", "all"}});
-  EXPECT_CLOSE(equivalent.u(1), blend({{cosine(20), kA}, {1, kB}, {cosine(60), kC}}));
+  const auto equivalent = three_arrows({{"p", 0.5 * 2 / 3}}, {{"quantile", "all"}});
+  EXPECT_CLOSE(equivalent.u(1),
+               blend({{cosine(20), kArrowA}, {1, kArrowB}, {cosine(60), kArrowC}}));
 }
 
 // Resolution 3: a negative weight would subtract a model, and 1 + cos 180 divide by 0.
 TEST(FedAcs, OppositesDoNotCollaborate) {
-  Desk desk(3, {.numbers = {{"p", 0}}});
+  AcsDesk desk(3, {.numbers = {{"p", 0}}});
   desk.upload({{0, arrow(0)}, {1, arrow(130)}, {2, arrow(50)}});
   EXPECT_CLOSE(desk.u(0), blend({{1, arrow(0)}, {cosine(50), arrow(50)}}));
   desk.upload({{1, arrow(180)}, {2, arrow(180)}});
@@ -130,15 +131,15 @@ TEST(FedAcs, OppositesDoNotCollaborate) {
 
 // Resolution 4: the limit of all clients is p = 0, with cosines for weights.
 TEST(FedAcs, WithoutThresholdEverybodyCollaborates) {
-  const auto desk = three({{"p", 0}});
-  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}, {cosine(80), kC}}));
-  EXPECT_CLOSE(desk.u(2), blend({{cosine(80), kA}, {cosine(60), kB}, {1, kC}}));
+  const auto desk = three_arrows({{"p", 0}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}, {cosine(80), kArrowC}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(80), kArrowA}, {cosine(60), kArrowB}, {1, kArrowC}}));
   EXPECT_EQ(desk.exhibit("threshold")[1].item<double>(), 3);
 }
 
 // Resolutions 1 and 6: round 1 has no server step, and one start for all.
 TEST(FedAcs, EverybodyStartsFromTheSameModel) {
-  const Desk desk(3, {});
+  const AcsDesk desk(3, {});
   const auto w0 = desk.toy.model->init(desk.toy.setup().key).w;
   for (ClientId id = 0; id < 3; ++id) {
     EXPECT_TRUE(desk.u(id).equal(w0));
@@ -148,7 +149,7 @@ TEST(FedAcs, EverybodyStartsFromTheSameModel) {
 }
 
 // After s full-batch steps of a client with x = 1, y = 0: each adds lr (1 − p0) (1, −1).
-Tensor walked(double lr, int64_t steps) {
+Tensor stepped(double lr, int64_t steps) {
   double a = 0.5, b = -0.25;
   for (int64_t i = 0; i < steps; ++i) {
     const double step = lr * (1 - 1 / (1 + std::exp(b - a)));
@@ -163,13 +164,13 @@ TEST(FedAcs, TrainsForEpochsOrSteps) {
     ToyOptions options{.numbers = {{"steps", steps}}};
     options.train.epochs = 2;
     options.train.lr = 0.3;
-    Desk desk(1, options);
+    AcsDesk desk(1, options);
     desk.toy.play(1, 1);
     return desk.toy.server().at("latest@0.w");
   };
-  EXPECT_CLOSE(uploaded(0), walked(0.3, 2));
-  EXPECT_CLOSE(uploaded(1), walked(0.3, 1));
-  EXPECT_CLOSE(uploaded(5), walked(0.3, 5));
+  EXPECT_CLOSE(uploaded(0), stepped(0.3, 2));
+  EXPECT_CLOSE(uploaded(1), stepped(0.3, 1));
+  EXPECT_CLOSE(uploaded(5), stepped(0.3, 5));
 }
 
 // Resolution 8: seen from 0 models near w_0 are all alike; seen from w_0 they are not.
@@ -179,10 +180,10 @@ TEST(FedAcs, SpaceDelta0ComparesChanges) {
     return Weights{w0 + at::tensor({x, y}), at::empty({0})};
   };
   const auto a = moved(0.01F, 0), b = moved(0, 0.01F), c = moved(0.01F, 0.01F);
-  Desk changes(3, {.numbers = {{"p", 0}}, .words = {{"space", "delta0"}}});
+  AcsDesk changes(3, {.numbers = {{"p", 0}}, .words = {{"space", "delta0"}}});
   changes.upload({{0, a}, {1, b}, {2, c}});
   EXPECT_CLOSE(changes.u(0), blend({{1, a}, {std::sqrt(0.5), c}}));  // b stands at right angles
-  Desk plain_cosines(3, {.numbers = {{"p", 0}}});
+  AcsDesk plain_cosines(3, {.numbers = {{"p", 0}}});
   plain_cosines.upload({{0, a}, {1, b}, {2, c}});
   EXPECT_NEAR(plain_cosines.exhibit("similarity").min().item<double>(), 1, 1e-3);
 }
@@ -193,7 +194,7 @@ TEST(FedAcs, SpaceCentredComparesFromTheMean) {
   };
   const std::vector<Weights> w{at_place(1, 0.2F), at_place(1, -0.2F), at_place(-1, 0.2F),
                                at_place(-1, -0.2F)};
-  Desk desk(4, {.numbers = {{"p", 0}}, .words = {{"space", "centred"}}});
+  AcsDesk desk(4, {.numbers = {{"p", 0}}, .words = {{"space", "centred"}}});
   desk.upload({{0, w[0]}, {1, w[1]}, {2, w[2]}, {3, w[3]}});
   const double near = 0.96 / 1.04;
   EXPECT_CLOSE(desk.u(0, {0, 1, 2, 3}), blend({{1, w[0]}, {near, w[1]}}));
@@ -203,15 +204,15 @@ TEST(FedAcs, SpaceCentredComparesFromTheMean) {
 }
 
 TEST(FedAcs, SmallGroupsAreFilledUp) {
-  const auto desk = three({{"p", 1}, {"min_group", 2}});
-  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));
-  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kB}, {1, kC}}));
+  const auto desk = three_arrows({{"p", 1}, {"min_group", 2}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));
+  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kArrowB}, {1, kArrowC}}));
 }
 
 TEST(FedAcs, GroupsLargerThanARoundAreRefused) {
   ToyOptions options{.method = "fedacs", .numbers = {{"min_group", 3}}};
   options.federation.participation = 0.5;
-  const Desk desk(4, options);
+  const AcsDesk desk(4, options);
   const auto status = desk.toy.method->check(desk.toy.setup());
   EXPECT_EQ(error_of(status), Error::kInvalid);
   EXPECT_NE(message(status).find("min_group is 3, but only 2 of 4"), std::string::npos)
@@ -220,8 +221,8 @@ TEST(FedAcs, GroupsLargerThanARoundAreRefused) {
 
 // By the round that comes next, however many rounds before it failed.
 TEST(FedAcs, DynamicPFallsInTheFirstTenth) {
-  Desk desk(3, {.numbers = {{"p", 0.5}, {"dynamic", 1}}, .rounds = 40});
-  desk.upload({{0, kA}, {1, kB}, {2, kC}});
+  AcsDesk desk(3, {.numbers = {{"p", 0.5}, {"dynamic", 1}}, .rounds = 40});
+  desk.upload({{0, kArrowA}, {1, kArrowB}, {2, kArrowC}});
   int64_t round = 2;
   for (const double p : {0.99 - 0.49 / 4, 0.99 - 0.49 / 2, 0.99 - 0.49 * 3 / 4, 0.5, 0.5}) {
     EXPECT_NEAR(desk.exhibit("threshold", {0, 1, 2}, round)[2].item<double>(), p, 1e-12);
@@ -232,37 +233,37 @@ TEST(FedAcs, DynamicPFallsInTheFirstTenth) {
   const auto sent = [&](int64_t at) {
     return desk.toy.download(desk.server, 2, Why::kTrain, {0, 1, 2}, at).at("w");
   };
-  EXPECT_TRUE(sent(2).equal(kC.w));
-  EXPECT_CLOSE(sent(5), blend({{cosine(60), kB}, {1, kC}}));
+  EXPECT_TRUE(sent(2).equal(kArrowC.w));
+  EXPECT_CLOSE(sent(5), blend({{cosine(60), kArrowB}, {1, kArrowC}}));
 }
 
 // Similarities only among those who take part, by models that may be many rounds old.
 TEST(FedAcs, ParticipantsMixStaleModels) {
-  auto desk = three({{"p", 0}});
+  auto desk = three_arrows({{"p", 0}});
   desk.upload({{0, arrow(30)}});
   desk.upload({{0, arrow(40)}});
-  EXPECT_CLOSE(desk.u(0, {0, 2}), blend({{1, arrow(40)}, {cosine(40), kC}}));
-  EXPECT_CLOSE(desk.u(1, {1, 2}), blend({{1, kB}, {cosine(60), kC}}));
+  EXPECT_CLOSE(desk.u(0, {0, 2}), blend({{1, arrow(40)}, {cosine(40), kArrowC}}));
+  EXPECT_CLOSE(desk.u(1, {1, 2}), blend({{1, kArrowB}, {cosine(60), kArrowC}}));
   const auto seen = desk.exhibit("similarity", {0, 2});
   EXPECT_NEAR(seen[0][2].item<double>(), cosine(40), 1e-6);
   EXPECT_EQ(at::isnan(seen).sum().item<int64_t>(), 5);  // row and column of client 1
 }
 
 TEST(FedAcs, WhoNeverUploadedStartsFromTheMeanOfAll) {
-  Desk desk(3, {.numbers = {{"p", 0}}});
-  desk.upload({{0, kA}, {1, kB}});
-  EXPECT_CLOSE(desk.u(2), blend({{1, kA}, {1, kB}}));
-  EXPECT_CLOSE(desk.u(0), blend({{1, kA}, {cosine(20), kB}}));  // w_0 is nobody's model
+  AcsDesk desk(3, {.numbers = {{"p", 0}}});
+  desk.upload({{0, kArrowA}, {1, kArrowB}});
+  EXPECT_CLOSE(desk.u(2), blend({{1, kArrowA}, {1, kArrowB}}));
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));  // w_0 is nobody's model
 }
 
 TEST(FedAcs, UploadsAreKeptNotCopied) {
-  const auto desk = three({});
-  EXPECT_EQ(desk.server.at("latest@1.w").data_ptr(), kB.w.data_ptr());
-  EXPECT_EQ(desk.u(1, {1}).data_ptr(), kB.w.data_ptr());
+  const auto desk = three_arrows({});
+  EXPECT_EQ(desk.server.at("latest@1.w").data_ptr(), kArrowB.w.data_ptr());
+  EXPECT_EQ(desk.u(1, {1}).data_ptr(), kArrowB.w.data_ptr());
 }
 
 TEST(FedAcs, ExhibitsAreTheGroups) {
-  const auto desk = three({{"p", 0.5}});
+  const auto desk = three_arrows({{"p", 0.5}});
   const auto facts = desk.exhibit("threshold");
   EXPECT_NEAR(facts[0].item<double>(), cosine(60), 1e-6);
   EXPECT_NEAR(facts[1].item<double>(), 7.0 / 3, 1e-12);  // groups of 2, 3 and 2
@@ -275,34 +276,34 @@ TEST(FedAcs, ExhibitsAreTheGroups) {
 }
 
 TEST(FedAcs, NewcomersGetAMixtureOfAllModels) {
-  const auto desk = three({{"p", 0.5}});  // threshold: cos 60
+  const auto desk = three_arrows({{"p", 0.5}});  // threshold: cos 60
   const auto& toy = desk.toy;
   EXPECT_EQ(toy.method->exchanges(), 1);
-  const auto mean = blend({{1, kA}, {1, kB}, {1, kC}});
+  const auto mean = blend({{1, kArrowA}, {1, kArrowB}, {1, kArrowC}});
   EXPECT_CLOSE(toy.download_guest(desk.server, std::nullopt, 3, {0, 1, 2}).at("w"), mean);
   EXPECT_CLOSE(toy.download_guest(desk.server, std::nullopt, 3).at("w"), mean);
   const auto own = arrow(65, 3);
   const auto known = toy.learn(desk.server, std::nullopt, pack(own));
   EXPECT_CLOSE(toy.download_guest(desk.server, known, 3, {0, 1, 2}).at("w"),
-               blend({{cosine(45), kB}, {cosine(15), kC}, {1, own}}));
+               blend({{cosine(45), kArrowB}, {cosine(15), kArrowC}, {1, own}}));
   // The threshold is that of those who are evaluated with it; the models are everybody's.
   EXPECT_CLOSE(toy.download_guest(desk.server, known, 3, {0, 1}).at("w"),
-               blend({{cosine(15), kC}, {1, own}}));
+               blend({{cosine(15), kArrowC}, {1, own}}));
 }
 
 TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
   ToyOptions options;
   options.train.epochs = 4;
   options.train.lr = 0.3;
-  const Desk desk(2, options);
+  const AcsDesk desk(2, options);
   const auto down = pack(desk.toy.model->init(0));
   const auto data = napkin_client({1.0F}, {0});
   auto local = desk.toy.local(2, data);
   local.why = Why::kJoin;
   const auto state = desk.toy.method->init_client(local);
   const auto step = desk.toy.method->local_update(state, down, local);
-  EXPECT_CLOSE(step.upload.at("w"), walked(0.3, 1));
-  EXPECT_CLOSE(desk.toy.personal(state, down, local, View::kPost).weights->w, walked(0.3, 4));
+  EXPECT_CLOSE(step.upload.at("w"), stepped(0.3, 1));
+  EXPECT_CLOSE(desk.toy.personal(state, down, local, View::kPost).weights->w, stepped(0.3, 4));
   EXPECT_TRUE(desk.toy.personal(state, down, local, View::kPre).weights->w.equal(down.at("w")));
 }
 

@@ -13,19 +13,17 @@ namespace {
 using Numbers = std::vector<std::pair<std::string, double>>;
 using Words = std::vector<std::pair<std::string, std::string>>;
 
-const Pair kA{2, 1}, kB{-1, 0.5};
-
 Weights model_at(double x, double y) {
   return {at::tensor({static_cast<float>(x), static_cast<float>(y)}), at::empty({0})};
 }
 
 /// A server of FedAMP that gets its uploads from the test.
-struct Desk {
+struct AmpDesk {
   Toy toy;
   TensorDict server;
 
-  Desk(int64_t clients, Numbers numbers, Words words)
-      : toy(quadratic_toy(std::vector<std::vector<Pair>>(static_cast<size_t>(clients), {kA}),
+  AmpDesk(int64_t clients, Numbers numbers, Words words)
+      : toy(quadratic_toy(std::vector<std::vector<Pair>>(static_cast<size_t>(clients), {kSampleA}),
                           {.method = "fedamp", .numbers = numbers, .words = words})),
         server(toy.server()) {}
   void upload(const std::vector<std::pair<ClientId, Weights>>& models) {
@@ -44,9 +42,9 @@ struct Desk {
   }
 };
 
-Desk three(const Weights& a, const Weights& b, const Weights& c, Numbers numbers = {},
-           Words words = {{"mode", "exact"}}) {
-  Desk desk(3, std::move(numbers), std::move(words));
+AmpDesk three(const Weights& a, const Weights& b, const Weights& c, Numbers numbers = {},
+              Words words = {{"mode", "exact"}}) {
+  AmpDesk desk(3, std::move(numbers), std::move(words));
   desk.upload({{0, a}, {1, b}, {2, c}});
   return desk;
 }
@@ -132,7 +130,7 @@ TEST(FedAmp, EqualModelsStayAsTheyAre) {
   const auto two = three(w, w, model_at(2, 2));
   EXPECT_GT(share(two.shares(), 0, 1), share(two.shares(), 0, 2));
   // Three equal of four: it is.
-  Desk four(4, {}, {{"mode", "exact"}});
+  AmpDesk four(4, {}, {{"mode", "exact"}});
   four.upload({{0, w}, {1, w}, {2, w}, {3, model_at(2, 2)}});
   const auto shares = four.shares({0, 1, 2, 3});
   EXPECT_TRUE(at::isfinite(shares).all().item<bool>());
@@ -147,13 +145,13 @@ TEST(FedAmp, ThePullActsOnTheGradient) {
                        .words = {{"mode", "heur"}, {"start", start}}};
     options.train.lr = 0.1;
     options.train.epochs = 400;
-    auto toy = quadratic_toy({{kA}, {kB}, {kA}}, options);
+    auto toy = quadratic_toy({{kSampleA}, {kSampleB}, {kSampleA}}, options);
     auto u = std::vector<Pair>(3, kFirst);
     for (int64_t round = 1; round <= 3; ++round) {
       toy.play(round, round);
       for (size_t i = 0; i < 3; ++i) {
         const auto w = toy.server().at(fmt::format("latest@{}.w", i));
-        expect_close(w, proximal_point(i == 1 ? kB : kA, u[i], 0.7));
+        expect_close(w, proximal_point(i == 1 ? kSampleB : kSampleA, u[i], 0.7));
         EXPECT_TRUE(toy.state(static_cast<ClientId>(i)).at("w.w").equal(w));
       }
       for (ClientId i = 0; i < 3; ++i)
@@ -165,15 +163,15 @@ TEST(FedAmp, ThePullActsOnTheGradient) {
 
 TEST(FedAmp, StartsFromTheMixtureOrTheOwnModel) {
   for (const char* start : {"u", "w"}) {
-    Desk desk(1, {{"prox", 0.7}}, {{"mode", "heur"}, {"start", start}});
-    const auto data = quadratic_client({kA});
+    AmpDesk desk(1, {{"prox", 0.7}}, {{"mode", "heur"}, {"start", start}});
+    const auto data = quadratic_client({kSampleA});
     const auto local = desk.toy.local(0, data);
     TensorDict down = desk.down(0, {0});
     down["u.w"] = model_at(3, -2).w;
     const TensorDict me{{"w.w", model_at(1, 1).w}, {"w.b", at::empty({0})}};
     const auto w = desk.toy.method->local_update(me, down, local).upload.at("w");
     const Pair from = *start == 'u' ? Pair{3, -2} : Pair{1, 1};
-    const auto s = slope_at(from, kA);  // lr 0.01
+    const auto s = slope_at(from, kSampleA);  // lr 0.01
     expect_close(w, {from[0] - 0.01 * (s[0] + 0.7 * (from[0] - 3)),
                      from[1] - 0.01 * (s[1] + 0.7 * (from[1] + 2))});
     const auto pre = desk.toy.personal(me, down, local, View::kPre);
@@ -193,7 +191,7 @@ TEST(FedAmp, AutomaticPullDoesNotGrowAsModelsMeet) {
 
 TEST(FedAmp, RefusesAPullThatSwings) {
   const auto sentence = [](const char* mode, Numbers numbers) {
-    const Desk desk(3, std::move(numbers), {{"mode", mode}});  // lr 0.01
+    const AmpDesk desk(3, std::move(numbers), {{"mode", mode}});  // lr 0.01
     return message(desk.toy.method->check(desk.toy.setup()));
   };
   EXPECT_EQ(sentence("heur", {{"prox", 199}}), "");
@@ -265,7 +263,7 @@ TEST(FedAmp, PostViewIsTheNextUpload) {
 }
 
 TEST(FedAmp, OnlyParticipantsAreMixedAndStrangersStartFromTheMean) {
-  Desk desk(3, {{"x0", 0.25}}, {{"mode", "heur"}});
+  AmpDesk desk(3, {{"x0", 0.25}}, {{"mode", "heur"}});
   const auto a = model_at(0, 0), b = model_at(4, 8);
   desk.upload({{0, a}, {1, b}});
   expect_close(desk.down(2).at("u.w"), {2, 4});
@@ -313,14 +311,14 @@ TEST(FedAmp, NewcomersAskedAloneArePulledLikeEverybody) {
   EXPECT_EQ(stranger.at("pull").item<double>(), together);
   expect_close(stranger.at("u.w"), {4.0 / 3, 7});
   // Members without a model are no reason to ask everybody.
-  Desk other(4, {{"prox", 5}}, {{"mode", "exact"}});
+  AmpDesk other(4, {{"prox", 5}}, {{"mode", "exact"}});
   other.upload({{0, model_at(0, 7)}, {1, model_at(1, 7)}, {2, model_at(3, 7)}});
   EXPECT_EQ(other.down(3, {3}).at("pull").item<double>(), 5);
 }
 
 // A model of another shape would be trained from.
 TEST(FedAmp, ForgedClientStatesAreRefused) {
-  const Desk desk(1, {}, {{"mode", "heur"}});
+  const AmpDesk desk(1, {}, {{"mode", "heur"}});
   const auto local = desk.toy.local(0);
   const auto with = [](Tensor w) { return TensorDict{{"w.w", w}, {"w.b", at::empty({0})}}; };
   EXPECT_NO_THROW(desk.toy.method->check_client({}, local));

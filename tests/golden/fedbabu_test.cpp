@@ -8,7 +8,7 @@
 namespace tessera::test {
 namespace {
 
-ToyOptions options() {
+ToyOptions fedbabu_options() {
   ToyOptions out{.method = "fedbabu"};
   out.train.batch = 7;
   out.train.lr = 0.05;
@@ -44,20 +44,20 @@ TEST(FedBabu, FineTuningByHand) {
 }
 
 TEST(FedBabu, TheHeadIsOrthonormalAndTheSameForAll) {
-  auto toy = make_toy(options(), 3, 1);
+  auto toy = make_toy(fedbabu_options(), 3, 1);
   const auto first = head_of(toy, 0);
   const auto rows = first.slice(0, 0, 300).view({3, 100});
   EXPECT_TRUE(at::allclose(rows.matmul(rows.t()), at::eye(3), 0, 1e-6));
   EXPECT_EQ(first.slice(0, 300).abs().max().item<float>(), 0);
   EXPECT_TRUE(first.equal(head_of(toy, 3)));
-  auto other = options();
+  auto other = fedbabu_options();
   other.seed = 8;
   const auto other_run = make_toy(other, 3, 1);
   EXPECT_FALSE(first.equal(head_of(other_run, 0)));
 }
 
 TEST(FedBabu, TheHeadStaysBitForBitAndTheBodyMoves) {
-  auto toy = make_toy(options());
+  auto toy = make_toy(fedbabu_options());
   const auto head = head_of(toy, 0);
   const auto body = toy.server().at("body.w").clone();
   toy.play(1, 3);
@@ -71,7 +71,7 @@ TEST(FedBabu, TheHeadStaysBitForBitAndTheBodyMoves) {
 
 TEST(FedBabu, FineTuningChangesWhatItMay) {
   for (const std::string part : {"body+head", "head", "body"}) {
-    auto opts = options();
+    auto opts = fedbabu_options();
     opts.words = {{"ft_part", part}};
     auto toy = make_toy(opts);
     toy.play(1, 1);

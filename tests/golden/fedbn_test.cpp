@@ -23,16 +23,16 @@ class Misnamed final : public Model {
   Layout layout_, none_;
 };
 
-ToyOptions options(const std::string& method) {
+ToyOptions fedbn_options(const std::string& method) {
   ToyOptions out{.method = method};
   out.train.batch = 8;
   out.train.lr = 0.05;
   return out;
 }
 
-Toy on_images(const std::string& method, int64_t clients, int64_t newcomers = 0) {
+Toy norms_on_images(const std::string& method, int64_t clients, int64_t newcomers = 0) {
   return Toy(toy_federation(clients, newcomers, 60, true),
-             *make_model("lenet16-bn", {{1, 28, 28}, 3}), options(method));
+             *make_model("lenet16-bn", {{1, 28, 28}, 3}), fedbn_options(method));
 }
 
 Personal of_newcomer(const Toy& toy, const ClientData& data, View view) {
@@ -41,7 +41,7 @@ Personal of_newcomer(const Toy& toy, const ClientData& data, View view) {
 }
 
 TEST(FedBN, ByModuleTypeNotByNameOneRoundByHand) {
-  auto opts = options("fedbn");
+  auto opts = fedbn_options("fedbn");
   opts.train.lr = kNapkinLr, opts.train.batch = 100;
   Federation data;
   data.sample_shape = {1};
@@ -60,7 +60,7 @@ TEST(FedBN, ByModuleTypeNotByNameOneRoundByHand) {
 }
 
 TEST(FedBN, OfOneClientIsFedAvg) {
-  auto bn = on_images("fedbn", 1), avg = on_images("fedavg", 1);
+  auto bn = norms_on_images("fedbn", 1), avg = norms_on_images("fedavg", 1);
   bn.play(1, 3), avg.play(1, 3);
   const auto whole = bn.personal(bn.state(0), bn.download(bn.server(), 0, Why::kEvaluate),
                                  bn.local(0, 4, 42), View::kPre);
@@ -69,7 +69,7 @@ TEST(FedBN, OfOneClientIsFedAvg) {
 }
 
 TEST(FedBN, StatisticsNeverTravelAndDifferBetweenClients) {
-  auto toy = on_images("fedbn", 3);
+  auto toy = norms_on_images("fedbn", 3);
   toy.play(1, 2);
   EXPECT_EQ(toy.server().at("g.b").numel(), 0);
   const auto a = toy.state(0), b = toy.state(1);
@@ -80,7 +80,7 @@ TEST(FedBN, StatisticsNeverTravelAndDifferBetweenClients) {
 
 // A pass with momentum 0.1 from (0, 1) would leave nine tenths of that: measured ones stand still.
 TEST(FedBN, ANewcomerMeasuresItsStatisticsExactly) {
-  auto toy = on_images("fedbn", 3, 1);
+  auto toy = norms_on_images("fedbn", 3, 1);
   toy.play(1, 2);
   const auto& data = toy.federation.newcomers[0];
   const auto fitted = *of_newcomer(toy, data, View::kPre).weights;
@@ -102,7 +102,7 @@ TEST(FedBN, ANewcomerMeasuresItsStatisticsExactly) {
 }
 
 TEST(FedBN, WhoHasTrainedKeepsItsStatistics) {
-  auto toy = on_images("fedbn", 3);
+  auto toy = norms_on_images("fedbn", 3);
   toy.play(1, 2);
   const auto state = toy.state(0);
   const auto pre = toy.personal(state, toy.download(toy.server(), 0, Why::kEvaluate),
@@ -112,7 +112,7 @@ TEST(FedBN, WhoHasTrainedKeepsItsStatistics) {
 
 TEST(FedBN, NeedsNormsAndTakesLayerNormsOnRequest) {
   for (const bool layernorm : {false, true}) {
-    auto opts = options("fedbn");
+    auto opts = fedbn_options("fedbn");
     opts.numbers = {{"layernorm", layernorm ? 1.0 : 0.0}};
     Toy toy(toy_federation(2, 0, 20, true), *make_model("vit-s28", {{1, 28, 28}, 3}), opts);
     EXPECT_EQ(toy.method->check(toy.setup()).ok(), layernorm);

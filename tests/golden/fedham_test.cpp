@@ -12,9 +12,9 @@
 namespace tessera::test {
 namespace {
 
-ToyOptions options(const std::string& method, int64_t p,
-                   std::vector<std::pair<std::string, std::string>> words = {},
-                   std::vector<std::pair<std::string, double>> numbers = {}) {
+ToyOptions fedham_options(const std::string& method, int64_t p,
+                          std::vector<std::pair<std::string, std::string>> words = {},
+                          std::vector<std::pair<std::string, double>> numbers = {}) {
   ToyOptions out{.method = method, .numbers = std::move(numbers), .words = std::move(words)};
   out.numbers.emplace_back("p", static_cast<double>(p));
   out.train.batch = 8;
@@ -47,12 +47,12 @@ std::vector<ClientId> senders(const FedHam::Server& server, const FedHam::Down& 
 }
 
 TEST(FedHam, WarmUpIsFedAvgBitForBit) {
-  auto plain = options("fedavg", 0);
+  auto plain = fedham_options("fedavg", 0);
   plain.numbers.clear();
   auto fedavg = make_toy(plain);
   fedavg.play(1, 3);
   for (const auto* method : {"fedham", "aml1", "aml2"}) {
-    auto toy = make_toy(options(method, 3, {{"theta_data", "train"}}));
+    auto toy = make_toy(fedham_options(method, 3, {{"theta_data", "train"}}));
     toy.play(1, 3);
     EXPECT_TRUE(toy.server().at("g.w").equal(fedavg.server().at("g.w"))) << method;
     EXPECT_FALSE(down_of(toy, 0, 3).mixes);
@@ -63,8 +63,9 @@ TEST(FedHam, WarmUpIsFedAvgBitForBit) {
 TEST(FedHam, AloneItIsLocalTraining) {
   for (const auto* method : {"fedham", "aml1", "aml2"}) {
     for (const auto* grain : {"model", "block"}) {
-      auto toy = make_toy(options(method, 2, {{"theta_data", "train"}, {"grain", grain}}), 1, 0);
-      auto alone_options = options("local", 0);
+      auto toy =
+          make_toy(fedham_options(method, 2, {{"theta_data", "train"}, {"grain", grain}}), 1, 0);
+      auto alone_options = fedham_options("local", 0);
       alone_options.numbers = {{"patience", 0}};
       auto alone = make_toy(alone_options, 1, 0);
       toy.play(1, 5), alone.play(1, 5);
@@ -87,7 +88,7 @@ TEST(FedHam, NetworkNeverSeesWhatAttentionIsLearnedOn) {
     }
     federation.clients[0].pool = pool;
     auto made = make_model("mlp100", {{6}, 3});
-    Toy toy(std::move(federation), *std::move(made), options("fedham", 2));
+    Toy toy(std::move(federation), *std::move(made), fedham_options("fedham", 2));
     toy.play(1, rounds);
     return toy.state(0).at("own.w").clone();
   };
@@ -97,7 +98,7 @@ TEST(FedHam, NetworkNeverSeesWhatAttentionIsLearnedOn) {
 }
 
 TEST(FedHam, DownloadsAreTheOthersShuffledAndTheGlobalModel) {
-  auto toy = make_toy(options("fedham", 1), 6, 0);
+  auto toy = make_toy(fedham_options("fedham", 1), 6, 0);
   toy.play(1, 1);
   std::set<std::vector<ClientId>> orders;
   for (int64_t round = 2; round <= 5; ++round) {
@@ -119,7 +120,7 @@ TEST(FedHam, DownloadsAreTheOthersShuffledAndTheGlobalModel) {
 
 // Two runs that differ in one client's loss alone send in different orders to everybody.
 TEST(FedHam, OrderHangsOnWhatOnlyTheServerKnows) {
-  auto toy = make_toy(options("fedham", 1), 6, 0);
+  auto toy = make_toy(fedham_options("fedham", 1), 6, 0);
   FedHam method;
   method.p = 0;
   const auto& setup = toy.setup(1);
@@ -145,17 +146,17 @@ TEST(FedHam, TrafficAfterTheWarmUp) {
     EXPECT_EQ(reports.at(1).bytes_up, 4 * n * d);
     return reports.at(1).bytes_down;
   };
-  EXPECT_EQ(bytes(options("fedham", 1)), 4 * n * n * d);
-  EXPECT_EQ(bytes(options("aml1", 1)), 4 * n * (n - 1) * d);
-  EXPECT_EQ(bytes(options("aml2", 1)), 4 * n * d);
-  EXPECT_EQ(bytes(options("fedham", 1, {{"cluster", "knn"}}, {{"k", 2}})), 4 * n * 3 * d);
-  EXPECT_EQ(bytes(options("aml1", 1, {{"cluster", "knn"}}, {{"k", 2}})), 4 * n * 2 * d);
+  EXPECT_EQ(bytes(fedham_options("fedham", 1)), 4 * n * n * d);
+  EXPECT_EQ(bytes(fedham_options("aml1", 1)), 4 * n * (n - 1) * d);
+  EXPECT_EQ(bytes(fedham_options("aml2", 1)), 4 * n * d);
+  EXPECT_EQ(bytes(fedham_options("fedham", 1, {{"cluster", "knn"}}, {{"k", 2}})), 4 * n * 3 * d);
+  EXPECT_EQ(bytes(fedham_options("aml1", 1, {{"cluster", "knn"}}, {{"k", 2}})), 4 * n * 2 * d);
 }
 
 TEST(FedHam, OneClusterIsNoClustering) {
-  auto one = make_toy(options("fedham", 1, {{"cluster", "kmeans"}}, {{"k", 1}}));
-  auto none = make_toy(options("fedham", 1, {{"cluster", "none"}}));
-  auto near = make_toy(options("fedham", 1, {{"cluster", "knn"}}, {{"k", 1}}));
+  auto one = make_toy(fedham_options("fedham", 1, {{"cluster", "kmeans"}}, {{"k", 1}}));
+  auto none = make_toy(fedham_options("fedham", 1, {{"cluster", "none"}}));
+  auto near = make_toy(fedham_options("fedham", 1, {{"cluster", "knn"}}, {{"k", 1}}));
   one.play(1, 3), none.play(1, 3), near.play(1, 3);
   EXPECT_EQ(fingerprint(one), fingerprint(none));
   EXPECT_EQ(fingerprint(one), fingerprint(near));
@@ -169,7 +170,7 @@ TEST(FedHam, NoClusterIsSmallerThanAsked) {
       std::vector<std::pair<std::string, double>> numbers{
           {"min_cluster", static_cast<double>(least)}};
       if (kind != std::string("meanshift")) numbers.emplace_back("k", 3);
-      auto toy = make_toy(options("fedham", 1, {{"cluster", kind}}, numbers), 12, 1);
+      auto toy = make_toy(fedham_options("fedham", 1, {{"cluster", kind}}, numbers), 12, 1);
       toy.play(1, 2);
       for (ClientId id = 0; id < 12; ++id) {
         const auto together = static_cast<int64_t>(down_of(toy, id, 3).others.size()) + 1;
@@ -191,7 +192,7 @@ struct TwoHeaps {
   FedHam method;
   FedHam::Server server;
 
-  explicit TwoHeaps(const std::string& cluster) : toy(make_toy(options("fedham", 1), 7, 1)) {
+  explicit TwoHeaps(const std::string& cluster) : toy(make_toy(fedham_options("fedham", 1), 7, 1)) {
     method.cluster = cluster;
     method.k = cluster == "meanshift" ? 0 : 2;
     method.p = 1;
@@ -267,7 +268,7 @@ TEST(FedHam, NewcomerMixesAfterOneExchange) {
 
 TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
   const auto first_mixing = [](const std::string& when, double lr) {
-    auto opts = options("fedham", 9, {{"switch", when}});
+    auto opts = fedham_options("fedham", 9, {{"switch", when}});
     opts.train.lr = lr;
     auto toy = make_toy(opts);
     for (int64_t round = 1; round <= 10; ++round) {
@@ -285,14 +286,14 @@ TEST(FedHam, WarmUpEndsWhenTheLossStandsStill) {
 
 // By the round that is played, however many before it failed.
 TEST(FedHam, WarmUpIsCountedInRoundsNotInUploads) {
-  const auto toy = make_toy(options("fedham", 3), 4, 1);
+  const auto toy = make_toy(fedham_options("fedham", 3), 4, 1);
   for (int64_t round = 1; round <= 6; ++round) EXPECT_EQ(down_of(toy, 0, round).mixes, round > 3);
-  const auto at_once = make_toy(options("fedham", 0), 4, 1);
+  const auto at_once = make_toy(fedham_options("fedham", 0), 4, 1);
   EXPECT_TRUE(down_of(at_once, 0, 1).mixes);
 }
 
 TEST(FedHam, ClientsLeaveTheWarmUpOneByOne) {
-  auto toy = make_toy(options("fedham", 100), 4, 0);
+  auto toy = make_toy(fedham_options("fedham", 100), 4, 0);
   FedHam method;
   method.p = 100, method.when = "per_client_loss";
   auto server = method.init_server(toy.setup(1));
@@ -313,7 +314,7 @@ TEST(FedHam, ClientsLeaveTheWarmUpOneByOne) {
 // The best of the last five must beat the best of all before them by a hundredth; once it does
 // not, the client mixes for good. Rounds without it do not count.
 TEST(FedHam, ALossThatFellAgainDoesNotBringTheWarmUpBack) {
-  auto toy = make_toy(options("fedham", 100), 4, 0);
+  auto toy = make_toy(fedham_options("fedham", 100), 4, 0);
   FedHam method;
   method.p = 100, method.when = "per_client_loss";
   auto server = method.init_server(toy.setup(1));
@@ -331,8 +332,8 @@ TEST(FedHam, ALossThatFellAgainDoesNotBringTheWarmUpBack) {
 
 TEST(FedHam, ExhibitsNameWhoWasMixed) {
   for (const auto* grain : {"model", "block"}) {
-    auto toy =
-        make_toy(options("fedham", 1, {{"cluster", "knn"}, {"grain", grain}}, {{"k", 2}}), 6, 1);
+    auto toy = make_toy(
+        fedham_options("fedham", 1, {{"cluster", "knn"}, {"grain", grain}}, {{"k", 2}}), 6, 1);
     toy.play(1, 2);
     EXPECT_EQ(down_of(toy, 0, 3).others.size(), 2U);
     Notes notes;
@@ -377,7 +378,7 @@ TEST(FedHam, ExhibitsNameWhoWasMixed) {
 
 TEST(FedHam, AblationsShowTheLayerTheyHave) {
   for (const auto* method : {"aml1", "aml2"}) {
-    auto toy = make_toy(options(method, 1));
+    auto toy = make_toy(fedham_options(method, 1));
     toy.play(1, 2);
     const auto down = toy.download(toy.server(), 0, Why::kEvaluate, {}, 3);
     const Notes notes{{0, toy.personal(toy.state(0), down, toy.local(0, 3, 5), View::kPost).notes}};
@@ -390,7 +391,7 @@ TEST(FedHam, AblationsShowTheLayerTheyHave) {
 
 TEST(FedHam, ViewsAreTheHeldModelAndTheNextUpload) {
   for (const auto* method : {"fedham", "aml1", "aml2"}) {
-    auto toy = make_toy(options(method, 1));
+    auto toy = make_toy(fedham_options(method, 1));
     toy.play(1, 2);
     const auto local = toy.local(1, 3, 5);
     const auto state = toy.state(1);
@@ -404,7 +405,7 @@ TEST(FedHam, ViewsAreTheHeldModelAndTheNextUpload) {
 }
 
 TEST(FedHam, ForgedStatesAreRefused) {
-  const auto toy = make_toy(options("fedham", 1, {{"switch", "per_client_loss"}}));
+  const auto toy = make_toy(fedham_options("fedham", 1, {{"switch", "per_client_loss"}}));
   auto server = toy.server();
   const auto refused = [&](const char* name, Tensor value) {
     auto forged = server;
@@ -422,7 +423,7 @@ TEST(FedHam, ForgedStatesAreRefused) {
 }
 
 TEST(FedHam, ChecksSayWhatToChange) {
-  auto toy = make_toy(options("fedham", 1), 8, 0);
+  auto toy = make_toy(fedham_options("fedham", 1), 8, 0);
   FedHam method;
   method.k = 9;
   EXPECT_EQ(message(method.check(toy.setup())),

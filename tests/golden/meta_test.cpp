@@ -22,11 +22,11 @@ struct Data {
   }
 };
 // A fifth is support: one sample of five, two of ten.
-const Data kA{{1.0F, 2.0F, -1.0F, 0.5F, 3.0F}, {0, 1, 0, 0, 1}};
-const Data kB{{2.0F, -1.0F, 0.5F, 1.0F, -2.0F, 1.5F, 0.2F, -0.7F, 1.1F, 0.9F},
-              {1, 0, 0, 1, 1, 0, 1, 0, 1, 1}};
+const Data kMetaA{{1.0F, 2.0F, -1.0F, 0.5F, 3.0F}, {0, 1, 0, 0, 1}};
+const Data kMetaB{{2.0F, -1.0F, 0.5F, 1.0F, -2.0F, 1.5F, 0.2F, -0.7F, 1.1F, 0.9F},
+                  {1, 0, 0, 1, 1, 0, 1, 0, 1, 1}};
 constexpr Point kStart{0.5, -0.25};
-constexpr double kAlpha = 0.4, kBeta = 0.3;
+constexpr double kInnerLr = 0.4, kOuterLr = 0.3;
 
 double share0(Point w, double x) { return 1 / (1 + std::exp(-(w.body - w.head) * x)); }
 
@@ -64,12 +64,12 @@ Meta meta_slope(Point w, Point alpha, const Data& data) {
 Toy napkin(const std::string& method, ToyOptions options = {}, int64_t batch = 100) {
   options.method = method;
   options.train.batch = batch;
-  options.numbers.insert(options.numbers.begin(), {{"alpha", kAlpha}, {"beta", kBeta}});
+  options.numbers.insert(options.numbers.begin(), {{"alpha", kInnerLr}, {"beta", kOuterLr}});
   options.words.insert(options.words.begin(), {"outer", "sgd"});
   Federation data;
   data.sample_shape = {1};
   data.classes = 2;
-  data.clients = {napkin_client(kA.x, kA.y), napkin_client(kB.x, kB.y)};
+  data.clients = {napkin_client(kMetaA.x, kMetaA.y), napkin_client(kMetaB.x, kMetaB.y)};
   return Toy(std::move(data), std::make_shared<NapkinModel>(), options);
 }
 
@@ -80,11 +80,13 @@ double number(const TensorDict& dict, const std::string& name, int64_t i) {
 TEST(FedMeta, MamlByHandCountsClientsByTheirQuerySamples) {
   auto toy = napkin("fedmeta-maml");
   toy.play(1, 1);
-  const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA).w;
-  const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB).w;
+  const auto a = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaA).w;
+  const auto b = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaB).w;
   const auto server = toy.server();
-  EXPECT_NEAR(number(server, "g.w", 0), kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12, 1e-6);
-  EXPECT_NEAR(number(server, "g.w", 1), kStart.head - kBeta * (4 * a.head + 8 * b.head) / 12, 1e-6);
+  EXPECT_NEAR(number(server, "g.w", 0), kStart.body - kOuterLr * (4 * a.body + 8 * b.body) / 12,
+              1e-6);
+  EXPECT_NEAR(number(server, "g.w", 1), kStart.head - kOuterLr * (4 * a.head + 8 * b.head) / 12,
+              1e-6);
 }
 
 TEST(FedMeta, FirstOrderLeavesTheHessianOut) {
@@ -92,12 +94,12 @@ TEST(FedMeta, FirstOrderLeavesTheHessianOut) {
   toy.play(1, 1);
   const auto flat = [](const Data& data) {
     const size_t n = data.x.size() / 5;
-    const auto moved_to = step(kStart, {kAlpha, kAlpha}, slope(kStart, data.cut(0, n)));
+    const auto moved_to = step(kStart, {kInnerLr, kInnerLr}, slope(kStart, data.cut(0, n)));
     return slope(moved_to, data.cut(n, data.x.size()));
   };
-  const auto a = flat(kA), b = flat(kB);
-  EXPECT_NEAR(number(toy.server(), "g.w", 0), kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12,
-              1e-6);
+  const auto a = flat(kMetaA), b = flat(kMetaB);
+  EXPECT_NEAR(number(toy.server(), "g.w", 0),
+              kStart.body - kOuterLr * (4 * a.body + 8 * b.body) / 12, 1e-6);
   auto same = napkin("fedmeta-maml", {.words = {{"order", "first"}}});
   same.play(1, 1);
   EXPECT_EQ(fingerprint(toy), fingerprint(same));
@@ -111,9 +113,9 @@ TEST(FedMeta, InnerStepsArePerBatchOrOne) {
     toy.play(1, 1);
     return number(toy.server(), "g.w", 0);
   };
-  const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA).w;
-  const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB).w;
-  const double one = kStart.body - kBeta * (4 * a.body + 8 * b.body) / 12;
+  const auto a = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaA).w;
+  const auto b = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaB).w;
+  const double one = kStart.body - kOuterLr * (4 * a.body + 8 * b.body) / 12;
   EXPECT_NEAR(body("one_step"), one, 1e-6);
   EXPECT_GT(std::abs(body("per_batch") - one), 1e-4);
 }
@@ -121,33 +123,33 @@ TEST(FedMeta, InnerStepsArePerBatchOrOne) {
 TEST(FedMeta, MetaSgdLearnsARatePerCoordinate) {
   auto toy = napkin("fedmeta-metasgd");
   toy.play(1, 1);
-  const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA);
-  const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB);
+  const auto a = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaA);
+  const auto b = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaB);
   const auto server = toy.server();
-  const auto mean = [](double p, double q) { return kBeta * (4 * p + 8 * q) / 12; };
+  const auto mean = [](double p, double q) { return kOuterLr * (4 * p + 8 * q) / 12; };
   ASSERT_EQ(server.at("g.w").numel(), 4);
   EXPECT_NEAR(number(server, "g.w", 0), kStart.body - mean(a.w.body, b.w.body), 1e-6);
   EXPECT_NEAR(number(server, "g.w", 1), kStart.head - mean(a.w.head, b.w.head), 1e-6);
-  EXPECT_NEAR(number(server, "g.w", 2), kAlpha - mean(a.alpha.body, b.alpha.body), 1e-6);
-  EXPECT_NEAR(number(server, "g.w", 3), kAlpha - mean(a.alpha.head, b.alpha.head), 1e-6);
+  EXPECT_NEAR(number(server, "g.w", 2), kInnerLr - mean(a.alpha.body, b.alpha.body), 1e-6);
+  EXPECT_NEAR(number(server, "g.w", 3), kInnerLr - mean(a.alpha.head, b.alpha.head), 1e-6);
 }
 
 // The first step of a fresh Adam: beta · sign. Weights are averaged, not gradients.
 TEST(FedMeta, AdamMovesEveryCoordinateByBeta) {
   auto toy = napkin("fedmeta-metasgd", {.words = {{"outer", "adam"}}});
   toy.play(1, 1);
-  const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA);
-  const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB);
+  const auto a = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaA);
+  const auto b = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaB);
   const auto moved = [](double from, double p, double q) {
     const auto sign = [](double v) { return v > 0 ? 1 : -1; };
-    return from - kBeta * (4 * sign(p) + 8 * sign(q)) / 12;
+    return from - kOuterLr * (4 * sign(p) + 8 * sign(q)) / 12;
   };
   const auto server = toy.server();
   ASSERT_LT(a.w.body * b.w.body, 0) << "the clients agree; the test could not tell the two apart";
   EXPECT_NEAR(number(server, "g.w", 0), moved(kStart.body, a.w.body, b.w.body), 1e-5);
   EXPECT_NEAR(number(server, "g.w", 1), moved(kStart.head, a.w.head, b.w.head), 1e-5);
-  EXPECT_NEAR(number(server, "g.w", 2), moved(kAlpha, a.alpha.body, b.alpha.body), 1e-5);
-  EXPECT_NEAR(number(server, "g.w", 3), moved(kAlpha, a.alpha.head, b.alpha.head), 1e-5);
+  EXPECT_NEAR(number(server, "g.w", 2), moved(kInnerLr, a.alpha.body, b.alpha.body), 1e-5);
+  EXPECT_NEAR(number(server, "g.w", 3), moved(kInnerLr, a.alpha.head, b.alpha.head), 1e-5);
 }
 
 TEST(FedMeta, OuterRateDecaysByRound) {
@@ -157,18 +159,18 @@ TEST(FedMeta, OuterRateDecaysByRound) {
   const auto from = toy.server();
   const auto local = toy.local(0, 3, 42);
   const auto up = toy.method->local_update({}, toy.download(from, 0), local).upload;
-  EXPECT_NEAR(std::abs(number(up, "value.w", 0) - kStart.body), kBeta / 4, 1e-5);
+  EXPECT_NEAR(std::abs(number(up, "value.w", 0) - kStart.body), kOuterLr / 4, 1e-5);
 }
 
 TEST(FedMeta, EvaluatesBeforeAndAfterAdaptation) {
   auto toy = napkin("fedmeta-maml");
-  auto data = napkin_client(kA.x, kA.y);
+  auto data = napkin_client(kMetaA.x, kMetaA.y);
   data.support = {1, 2};
   const auto local = toy.local(0, data);
   const auto down = toy.download(toy.server(), 0);
   const auto pre = toy.personal({}, down, local, View::kPre).weights->w;
   const auto post = toy.personal({}, down, local, View::kPost).weights->w;
-  const auto moved_to = step(kStart, {kAlpha, kAlpha}, slope(kStart, kA.cut(1, 3)));
+  const auto moved_to = step(kStart, {kInnerLr, kInnerLr}, slope(kStart, kMetaA.cut(1, 3)));
   EXPECT_EQ(pre[0].item<float>(), 0.5F);
   EXPECT_NEAR(post[0].item<float>(), moved_to.body, 1e-6);
   EXPECT_NEAR(post[1].item<float>(), moved_to.head, 1e-6);
@@ -177,17 +179,17 @@ TEST(FedMeta, EvaluatesBeforeAndAfterAdaptation) {
 TEST(FedMetaPer, BasesAreAveragedAndHeadsStay) {
   auto toy = napkin("fedmetaper-metasgd");
   toy.play(1, 1);
-  const auto a = meta_slope(kStart, {kAlpha, kAlpha}, kA);
-  const auto b = meta_slope(kStart, {kAlpha, kAlpha}, kB);
+  const auto a = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaA);
+  const auto b = meta_slope(kStart, {kInnerLr, kInnerLr}, kMetaB);
   const auto server = toy.server();
   ASSERT_EQ(server.at("shared.w").numel(), 2);  // the base and its rate
-  const auto mean = [](double p, double q) { return kBeta * (4 * p + 8 * q) / 12; };
+  const auto mean = [](double p, double q) { return kOuterLr * (4 * p + 8 * q) / 12; };
   EXPECT_NEAR(number(server, "shared.w", 0), kStart.body - mean(a.w.body, b.w.body), 1e-6);
-  EXPECT_NEAR(number(server, "shared.w", 1), kAlpha - mean(a.alpha.body, b.alpha.body), 1e-6);
+  EXPECT_NEAR(number(server, "shared.w", 1), kInnerLr - mean(a.alpha.body, b.alpha.body), 1e-6);
   for (ClientId i = 0; i < 2; ++i) {
     const auto& by = i == 0 ? a : b;
-    EXPECT_NEAR(number(toy.state(i), "head", 0), kStart.head - kBeta * by.w.head, 1e-6);
-    EXPECT_NEAR(number(toy.state(i), "head", 1), kAlpha - kBeta * by.alpha.head, 1e-6);
+    EXPECT_NEAR(number(toy.state(i), "head", 0), kStart.head - kOuterLr * by.w.head, 1e-6);
+    EXPECT_NEAR(number(toy.state(i), "head", 1), kInnerLr - kOuterLr * by.alpha.head, 1e-6);
   }
   // The second round starts from the client's own head: its upload shows it.
   const auto own = toy.state(1);
@@ -196,8 +198,8 @@ TEST(FedMetaPer, BasesAreAveragedAndHeadsStay) {
   EXPECT_FALSE(up.contains("head"));
   const Point w{number(server, "shared.w", 0), number(own, "head", 0)};
   const Point alpha{number(server, "shared.w", 1), number(own, "head", 1)};
-  EXPECT_NEAR(number(up, "shared.value.w", 0), w.body - kBeta * meta_slope(w, alpha, kB).w.body,
-              1e-6);
+  EXPECT_NEAR(number(up, "shared.value.w", 0),
+              w.body - kOuterLr * meta_slope(w, alpha, kMetaB).w.body, 1e-6);
 }
 
 TEST(FedMetaPer, FirstHeadMayBeTheServersMean) {
@@ -212,11 +214,11 @@ TEST(FedMetaPer, FirstHeadMayBeTheServersMean) {
   // A client without a head of its own (here: none yet) starts from the mean, one with it does not.
   const auto fresh = toy.method->local_update({}, down, local).next;
   EXPECT_NEAR(number(fresh, "head", 0),
-              mean.head - kBeta * meta_slope(mean, {kAlpha, kAlpha}, kA).w.head, 1e-6);
+              mean.head - kOuterLr * meta_slope(mean, {kInnerLr, kInnerLr}, kMetaA).w.head, 1e-6);
   const auto own = toy.state(0);
   const Point mine{mean.body, number(own, "head", 0)};
   EXPECT_NEAR(number(toy.method->local_update(own, down, local).next, "head", 0),
-              mine.head - kBeta * meta_slope(mine, {kAlpha, kAlpha}, kA).w.head, 1e-6);
+              mine.head - kOuterLr * meta_slope(mine, {kInnerLr, kInnerLr}, kMetaA).w.head, 1e-6);
 }
 
 /// A newcomer who has seen x = 1 labelled 1, and heads to choose from; the base is 0.
@@ -324,12 +326,12 @@ TEST(FedAvgMeta, IsFedAvgTunedOnSupport) {
   auto meta = napkin("fedavgmeta", options), plain = napkin("fedavg", options);
   meta.play(1, 2), plain.play(1, 2);
   EXPECT_EQ(fingerprint(meta), fingerprint(plain));
-  auto data = napkin_client(kA.x, kA.y);
+  auto data = napkin_client(kMetaA.x, kMetaA.y);
   data.support = {1, 2};
   const auto down = meta.download(meta.server(), 0);
   const auto post = meta.personal({}, down, meta.local(0, data), View::kPost).weights->w;
   const Point g{number(down, "w", 0), number(down, "w", 1)};
-  EXPECT_NEAR(post[0].item<float>(), step(g, {0.2, 0.2}, slope(g, kA.cut(1, 3))).body, 1e-6);
+  EXPECT_NEAR(post[0].item<float>(), step(g, {0.2, 0.2}, slope(g, kMetaA.cut(1, 3))).body, 1e-6);
 }
 
 TEST(FedPerMeta, StartsFromTheMeanHead) {
@@ -339,7 +341,7 @@ TEST(FedPerMeta, StartsFromTheMeanHead) {
   auto plain = napkin("fedper", {.words = {{"head", "mean"}}, .train = options.train});
   meta.play(1, 2), plain.play(1, 2);
   EXPECT_EQ(fingerprint(meta), fingerprint(plain));
-  auto data = napkin_client(kA.x, kA.y);
+  auto data = napkin_client(kMetaA.x, kMetaA.y);
   data.support = {1, 2};
   const auto server = meta.server();
   const Point w{number(server, "base.w", 0), number(server, "mean_head", 0)};
@@ -347,7 +349,7 @@ TEST(FedPerMeta, StartsFromTheMeanHead) {
   ASSERT_NE(number(own, "head", 0), w.head);
   const auto down = meta.download(server, 0, Why::kEvaluate);
   const auto post = meta.personal(own, down, meta.local(0, data), View::kPost).weights->w;
-  const auto moved_to = step(w, {0.2, 0.2}, slope(w, kA.cut(1, 3)));
+  const auto moved_to = step(w, {0.2, 0.2}, slope(w, kMetaA.cut(1, 3)));
   EXPECT_NEAR(post[0].item<float>(), moved_to.body, 1e-6);
   EXPECT_NEAR(post[1].item<float>(), moved_to.head, 1e-6);
 }

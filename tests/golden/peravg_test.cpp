@@ -11,11 +11,10 @@
 namespace tessera::test {
 namespace {
 
-const Pair kA{2, 1}, kB{-1, 0.5};
 constexpr double kAlpha = 0.2, kBeta = 0.1;
 
-ToyOptions options(const std::string& mode, int64_t batch,
-                   std::vector<std::pair<std::string, double>> numbers = {}) {
+ToyOptions peravg_options(const std::string& mode, int64_t batch,
+                          std::vector<std::pair<std::string, double>> numbers = {}) {
   numbers.insert(numbers.end(), {{"alpha", kAlpha}, {"beta", kBeta}});
   ToyOptions out{.method = "peravg", .numbers = numbers, .words = {{"mode", mode}}};
   out.train.batch = batch;
@@ -32,17 +31,17 @@ double left(const std::string& mode, double h) {
 
 TEST(PerFedAvg, StepsByHand) {
   for (const std::string mode : {"fo", "hf"}) {
-    auto settings = options(mode, 2);
+    auto settings = peravg_options(mode, 2);
     settings.train.epochs = 2;
     // 12 samples: 3 steps of first order in a pass, 2 of second.
     const int steps = mode == "fo" ? 3 : 2;
-    auto toy = quadratic_toy({copies(kA, 12), copies(kB, 36)}, settings);
+    auto toy = quadratic_toy({copies(kSampleA, 12), copies(kSampleB, 36)}, settings);
     toy.play(1, 1);
     Pair expected{};
     for (size_t j = 0; j < 2; ++j) {
       const double rest = left(mode, kCurvature[j]);
-      const double a = kA[j] + std::pow(rest, 2 * steps) * (kFirst[j] - kA[j]);
-      const double b = kB[j] + std::pow(rest, 6 * steps) * (kFirst[j] - kB[j]);
+      const double a = kSampleA[j] + std::pow(rest, 2 * steps) * (kFirst[j] - kSampleA[j]);
+      const double b = kSampleB[j] + std::pow(rest, 6 * steps) * (kFirst[j] - kSampleB[j]);
       expected[j] = (a + 3 * b) / 4;
     }
     expect_close(toy.server().at("g.w"), expected, 2e-5);
@@ -53,7 +52,7 @@ TEST(PerFedAvg, OuterRateIsTheLearningRateUnlessGiven) {
   const auto after = [](double beta, double lr) {
     ToyOptions settings{.method = "peravg", .numbers = {{"beta", beta}, {"alpha", kAlpha}}};
     settings.train.lr = lr;
-    auto toy = quadratic_toy({copies(kA, 64)}, settings);
+    auto toy = quadratic_toy({copies(kSampleA, 64)}, settings);
     toy.play(1, 1);
     return toy.server().at("g.w");
   };
@@ -65,9 +64,9 @@ using Batch = std::vector<int64_t>;
 
 std::vector<Batch> batches_of_a_round(const std::string& mode, size_t samples, int64_t batch,
                                       int64_t epochs) {
-  auto settings = options(mode, batch);
+  auto settings = peravg_options(mode, batch);
   settings.train.epochs = epochs;
-  auto toy = quadratic_toy({copies(kA, samples)}, settings);
+  auto toy = quadratic_toy({copies(kSampleA, samples)}, settings);
   toy.play(1, 1);
   std::vector<Batch> out;
   for (const auto& [part, positions] : *toy.federation.clients[0].log) {
@@ -124,7 +123,7 @@ TEST(PerFedAvg, FewSamplesAreDrawnWithReplacement) {
 
 // The product of the difference against the exact one, through a whole step of a real network.
 TEST(PerFedAvg, SecondOrderIsTheExactOne) {
-  auto settings = options("hf", 12, {});
+  auto settings = peravg_options("hf", 12, {});
   auto toy = make_toy(settings, 1, 0);
   ASSERT_EQ(toy.federation.clients[0].train_size(), 36);
   const auto& data = toy.federation.clients[0];
@@ -155,15 +154,15 @@ TEST(PerFedAvg, EvaluatedAfterOneStep) {
     const auto s = slope_at(kFirst, x);
     return Pair{kFirst[0] - kAlpha * s[0], kFirst[1] - kAlpha * s[1]};
   };
-  const std::vector<Pair> mixed{kA, kB, kA, kB, kA};
-  const Pair all{(3 * kA[0] + 2 * kB[0]) / 5, (3 * kA[1] + 2 * kB[1]) / 5};
-  auto whole = quadratic_toy({mixed}, options("fo", 2, {{"adapt_batches", 0}}));
+  const std::vector<Pair> mixed{kSampleA, kSampleB, kSampleA, kSampleB, kSampleA};
+  const Pair all{(3 * kSampleA[0] + 2 * kSampleB[0]) / 5, (3 * kSampleA[1] + 2 * kSampleB[1]) / 5};
+  auto whole = quadratic_toy({mixed}, peravg_options("fo", 2, {{"adapt_batches", 0}}));
   const auto views = views_of(whole, 0);
   expect_close(views.pre[0].w, kFirst);
   expect_close(views.post[0].w, stepped(all));
   EXPECT_TRUE(whole.global(whole.server())->w.equal(views.pre[0].w));
 
-  auto one = quadratic_toy({mixed}, options("fo", 2));
+  auto one = quadratic_toy({mixed}, peravg_options("fo", 2));
   const auto post = views_of(one, 0).post[0].w;
   auto log = *one.federation.clients[0].log;
   std::erase_if(log, [](const auto& entry) { return entry.first != Part::kTrain; });
@@ -178,21 +177,22 @@ TEST(PerFedAvg, EvaluatedAfterOneStep) {
 
 TEST(PerFedAvg, NewcomersTakeStepsOfTheirOwn) {
   for (const double steps : {1.0, 4.0}) {
-    auto toy =
-        quadratic_toy({copies(kA, 4)}, options("fo", 2, {{"ft_steps", steps}}), {copies(kB, 4)});
+    auto toy = quadratic_toy({copies(kSampleA, 4)}, peravg_options("fo", 2, {{"ft_steps", steps}}),
+                             {copies(kSampleB, 4)});
     toy.play(1, 2);
     const auto g = pair_of(toy.server().at("g.w"));
     const auto views = views_of(toy, 2);
     Pair expected{};
     for (size_t j = 0; j < 2; ++j)
-      expected[j] = kB[j] + std::pow(1 - kAlpha * kCurvature[j], steps) * (g[j] - kB[j]);
+      expected[j] =
+          kSampleB[j] + std::pow(1 - kAlpha * kCurvature[j], steps) * (g[j] - kSampleB[j]);
     expect_close(views.pre[1].w, g);
     expect_close(views.post[1].w, expected);
   }
 }
 
 TEST(PerFedAvg, TellsWhoseBatchesAreDrawnWithReplacement) {
-  auto toy = quadratic_toy({copies(kA, 15), copies(kB, 50)}, options("fo", 8));
+  auto toy = quadratic_toy({copies(kSampleA, 15), copies(kSampleB, 50)}, peravg_options("fo", 8));
   const auto report = toy.evaluate(0);
   ASSERT_EQ(report.exhibits.size(), 1U);
   const auto expected = at::tensor({1.0, 1.0, 3.0, 0.0}).view({2, 2});

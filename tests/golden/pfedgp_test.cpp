@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ToyOptions options_of(const char* likelihood = "dirichlet") {
+ToyOptions gp_options(const char* likelihood = "dirichlet") {
   ToyOptions out{.method = "pfedgp", .words = {{"likelihood", likelihood}}};
   out.train.lr = 0.1;
   return out;
@@ -33,7 +33,7 @@ ClientData some_of(const Toy& toy, const std::vector<int64_t>& rows) {
 // One step is g − lr ∇L, L the cross-entropy of the second half of the shuffled samples given the
 // first half; a loss on samples that were conditioned on would have another slope.
 TEST(PFedGP, AStepDescendsThePredictiveLossOfTheOtherHalf) {
-  auto options = options_of();
+  auto options = gp_options();
   options.numbers = {{"inner_steps", 1}};
   auto toy = make_toy(options);
   const auto down = toy.download(toy.server(), 0);
@@ -64,7 +64,7 @@ TEST(PFedGP, AStepDescendsThePredictiveLossOfTheOtherHalf) {
 }
 
 TEST(PFedGP, TheAverageCountsClientsNotSamples) {
-  auto toy = make_toy(options_of());
+  auto toy = make_toy(gp_options());
   TensorDict server = toy.server();
   std::vector<Received<TensorDict>> uploads;
   for (ClientId id = 0; id < 2; ++id) {
@@ -80,7 +80,7 @@ TEST(PFedGP, TheAverageCountsClientsNotSamples) {
 
 // A newcomer's model is the common extractor and its own samples: nothing is trained.
 TEST(PFedGP, NewcomersNeedNoTraining) {
-  auto toy = make_toy(options_of(), 4, 1);
+  auto toy = make_toy(gp_options(), 4, 1);
   toy.play(1, 2);
   const auto down = toy.download_guest(toy.server(), std::nullopt, 4);
   const auto& data = toy.federation.newcomers[0];
@@ -100,7 +100,7 @@ TEST(PFedGP, NewcomersNeedNoTraining) {
 }
 
 TEST(PFedGP, TheCapLimitsTheKernel) {
-  auto options = options_of();
+  auto options = gp_options();
   options.numbers = {{"cap", 10}};
   auto toy = make_toy(options);
   const auto down = toy.download(toy.server(), 0);
@@ -116,7 +116,7 @@ TEST(PFedGP, TheCapLimitsTheKernel) {
 class Likelihood : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(Likelihood, AClientWithASingleClassWorks) {
-  auto toy = make_toy(options_of(GetParam()));
+  auto toy = make_toy(gp_options(GetParam()));
   std::vector<int64_t> rows;
   const auto& all = toy.federation.clients[0];
   for (const int64_t row : all.train)
@@ -134,7 +134,7 @@ TEST_P(Likelihood, AClientWithASingleClassWorks) {
 }
 
 TEST_P(Likelihood, TwoSamplesAreEnoughAndOneIsNot) {
-  auto toy = make_toy(options_of(GetParam()));
+  auto toy = make_toy(gp_options(GetParam()));
   const auto down = toy.download(toy.server(), 0);
   const auto two = some_of(toy, {2, 3}), one = some_of(toy, {2});
   EXPECT_TRUE(toy.method->check(two).ok());
@@ -144,7 +144,7 @@ TEST_P(Likelihood, TwoSamplesAreEnoughAndOneIsNot) {
 }
 
 TEST_P(Likelihood, LearnsTheToyFederation) {
-  auto options = options_of(GetParam());
+  auto options = gp_options(GetParam());
   // As in the conformance test: a kernel so long that untrained features do not do.
   options.numbers = {{"chains", 5}, {"length", 3}};
   options.train.lr = 3;
@@ -161,7 +161,7 @@ TEST_P(Likelihood, LearnsTheToyFederation) {
 }
 
 TEST_P(Likelihood, AnswersAreAFunctionOfTheKey) {
-  auto toy = make_toy(options_of(GetParam()));
+  auto toy = make_toy(gp_options(GetParam()));
   const auto down = toy.download(toy.server(), 0);
   const auto local = toy.local(0, 1, 5);
   EXPECT_EQ(fingerprint(toy.method->local_update({}, down, local).upload),

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-ToyOptions options_of(const char* method, double keep = 0) {
+ToyOptions layerwise_options(const char* method, double keep = 0) {
   ToyOptions out{.method = method};
   out.train.batch = 8, out.train.lr = 0.1;
   if (keep > 0) out.numbers.emplace_back("keep_blocks", keep);
@@ -31,13 +31,13 @@ Weights alone(const Toy& toy, ClientId id, int64_t rounds) {
 }
 
 TEST(PFedLA, OfOneClientIsLocalTraining) {
-  auto toy = make_toy(options_of("pfedla"), 1, 0);
+  auto toy = make_toy(layerwise_options("pfedla"), 1, 0);
   toy.play(1, 3);
   EXPECT_TRUE(toy.server().at("latest@0.w").equal(alone(toy, 0, 3).w));
 }
 
 TEST(HeurPFedLA, ThatKeepsEveryBlockIsLocalTrainingWithoutDownloads) {
-  auto toy = make_toy(options_of("heurpfedla", 2), 3, 0);
+  auto toy = make_toy(layerwise_options("heurpfedla", 2), 3, 0);
   const auto reports = toy.play(1, 3);
   for (const auto& report : reports) {
     EXPECT_EQ(report.bytes_down, 0);
@@ -51,7 +51,7 @@ TEST(HeurPFedLA, ThatKeepsEveryBlockIsLocalTrainingWithoutDownloads) {
 // What a client trains from is what the server takes it to have received: the kept block is the
 // client's, the rest the mixture.
 TEST(HeurPFedLA, ClientAndServerAgreeOnWhatWasReceived) {
-  auto toy = make_toy(options_of("heurpfedla", 1), 3, 0);
+  auto toy = make_toy(layerwise_options("heurpfedla", 1), 3, 0);
   toy.play(1, 2);
   const auto server = toy.server();
   const auto blocks = toy.model->layout().blocks();
@@ -72,7 +72,7 @@ TEST(HeurPFedLA, ClientAndServerAgreeOnWhatWasReceived) {
 
 // With frozen uniform shares every client starts from the plain mean of the latest models.
 TEST(PFedLA, UniformSharesAreTheUnweightedMean) {
-  auto options = options_of("pfedla");
+  auto options = layerwise_options("pfedla");
   options.numbers = {{"server_lr", 0}};
   auto toy = make_toy(options, 3, 1);
   auto server = toy.server();
@@ -97,7 +97,7 @@ TEST(PFedLA, UniformSharesAreTheUnweightedMean) {
 // The one server step of a round, worked out from its parts: received − trained, block by block,
 // times everybody's weights as they were mixed, not as they came back.
 TEST(PFedLA, LearnsFromTheModelsThatWereMixed) {
-  auto toy = make_toy(options_of("pfedla"), 2, 0);
+  auto toy = make_toy(layerwise_options("pfedla"), 2, 0);
   toy.play(1, 1);
   const auto before = toy.server();
   std::vector<Received<TensorDict>> both;
@@ -116,7 +116,7 @@ TEST(PFedLA, LearnsFromTheModelsThatWereMixed) {
 
 // Who never took part costs nothing, and is what it was at the start.
 TEST(PFedLA, StateGrowsWithThoseWhoTookPart) {
-  auto options = options_of("pfedla");
+  auto options = layerwise_options("pfedla");
   options.federation.participation = 0.25;
   auto toy = make_toy(options, 4, 0);
   EXPECT_TRUE(toy.server().empty());
@@ -125,7 +125,7 @@ TEST(PFedLA, StateGrowsWithThoseWhoTookPart) {
 }
 
 TEST(PFedLA, ShowsSharesThatSumToOne) {
-  auto toy = make_toy(options_of("pfedla"), 4, 1);
+  auto toy = make_toy(layerwise_options("pfedla"), 4, 1);
   toy.play(1, 2);
   const auto report = toy.evaluate(2);
   ASSERT_EQ(report.exhibits.size(), 2U);
@@ -136,7 +136,7 @@ TEST(PFedLA, ShowsSharesThatSumToOne) {
 
 // A client that keeps blocks and has lost its model could not put the two together.
 TEST(HeurPFedLA, ForgedClientStatesAreRefused) {
-  const auto toy = make_toy(options_of("heurpfedla", 1), 3, 0);
+  const auto toy = make_toy(layerwise_options("heurpfedla", 1), 3, 0);
   const auto local = toy.local(0);
   EXPECT_NO_THROW(toy.method->check_client(toy.fresh(0), local));
   EXPECT_THROW(toy.method->check_client({}, local), std::invalid_argument);

@@ -10,18 +10,16 @@
 namespace tessera::test {
 namespace {
 
-const Pair kA{2, 1}, kB{-1, 0.5};
-
-ToyOptions options(std::vector<std::pair<std::string, double>> numbers) {
+ToyOptions pfedme_options(std::vector<std::pair<std::string, double>> numbers) {
   return {.method = "pfedme", .numbers = std::move(numbers)};
 }
 Tensor theta(const Toy& toy, ClientId id) { return toy.state(id).at("theta.w"); }
 
 // With many inner steps theta is the proximal point of w, and w follows it.
 TEST(PFedMe, FollowsTheMoreauEnvelope) {
-  auto toy =
-      quadratic_toy({{kA}, {kB, kB, kB}},
-                    options({{"lambda", 2}, {"K", 200}, {"R", 3}, {"eta", 0.1}, {"eta_p", 0.1}}));
+  auto toy = quadratic_toy(
+      {{kSampleA}, {kSampleB, kSampleB, kSampleB}},
+      pfedme_options({{"lambda", 2}, {"K", 200}, {"R", 3}, {"eta", 0.1}, {"eta_p", 0.1}}));
   toy.play(1, 1);
   const auto walked = [](const Pair& x) {
     Pair w = kFirst, near = w;
@@ -31,8 +29,8 @@ TEST(PFedMe, FollowsTheMoreauEnvelope) {
     }
     return std::pair(w, near);
   };
-  const auto [wa, near_a] = walked(kA);
-  const auto [wb, near_b] = walked(kB);
+  const auto [wa, near_a] = walked(kSampleA);
+  const auto [wb, near_b] = walked(kSampleB);
   expect_close(theta(toy, 0), near_a);
   expect_close(theta(toy, 1), near_b);
   expect_close(toy.server().at("g.w"), {(wa[0] + 3 * wb[0]) / 4, (wa[1] + 3 * wb[1]) / 4});
@@ -42,7 +40,8 @@ TEST(PFedMe, FollowsTheMoreauEnvelope) {
 // at g, whatever the client kept.
 TEST(PFedMe, ThetaStartsWhereTheLastBatchLeftIt) {
   auto toy = quadratic_toy(
-      {{kA}}, options({{"lambda", 2}, {"K", 1}, {"R", 3}, {"eta", 0.1}, {"eta_p", 0.2}}));
+      {{kSampleA}},
+      pfedme_options({{"lambda", 2}, {"K", 1}, {"R", 3}, {"eta", 0.1}, {"eta_p", 0.2}}));
   toy.play(1, 2);
   const auto walked = [](bool warm) {
     Pair g = kFirst, at = g;
@@ -51,7 +50,7 @@ TEST(PFedMe, ThetaStartsWhereTheLastBatchLeftIt) {
       at = g;
       for (int r = 0; r < 3; ++r) {
         if (!warm) at = w;
-        const auto s = slope_at(at, kA);
+        const auto s = slope_at(at, kSampleA);
         for (size_t j = 0; j < 2; ++j) at[j] -= 0.2 * (s[j] + 2 * (at[j] - w[j]));
         for (size_t j = 0; j < 2; ++j) w[j] -= 0.1 * 2 * (w[j] - at[j]);
       }
@@ -68,14 +67,14 @@ TEST(PFedMe, ThetaStartsWhereTheLastBatchLeftIt) {
 TEST(PFedMe, StrongPullHoldsThetaAtW) {
   double last = INFINITY;
   for (const double lambda : {10.0, 100.0, 1000.0, 10000.0}) {
-    auto toy = quadratic_toy({{kA}}, options({{"lambda", lambda},
-                                              {"K", 50},
-                                              {"R", 1},
-                                              {"eta", 1e-12},  // w stays
-                                              {"eta_p", 1 / lambda}}));
+    auto toy = quadratic_toy({{kSampleA}}, pfedme_options({{"lambda", lambda},
+                                                           {"K", 50},
+                                                           {"R", 1},
+                                                           {"eta", 1e-12},  // w stays
+                                                           {"eta_p", 1 / lambda}}));
     toy.play(1, 1);
     const auto at = pair_of(theta(toy, 0));
-    const auto s = slope_at(at, kA);
+    const auto s = slope_at(at, kSampleA);
     EXPECT_NEAR(lambda * (at[0] - kFirst[0]), -s[0], 2e-3);
     EXPECT_NEAR(lambda * (at[1] - kFirst[1]), -s[1], 2e-3);
     const double distance = std::hypot(at[0] - kFirst[0], at[1] - kFirst[1]);
@@ -87,7 +86,7 @@ TEST(PFedMe, StrongPullHoldsThetaAtW) {
 
 TEST(PFedMe, ServerGoesAPartOfTheWay) {
   const auto after = [](double beta) {
-    auto toy = quadratic_toy({{kA}}, options({{"lambda", 5}, {"beta", beta}}));
+    auto toy = quadratic_toy({{kSampleA}}, pfedme_options({{"lambda", 5}, {"beta", beta}}));
     toy.play(1, 1);
     return pair_of(toy.server().at("g.w"));
   };
@@ -100,9 +99,9 @@ TEST(PFedMe, ServerGoesAPartOfTheWay) {
 }
 
 TEST(PFedMe, TakesOneBatchAtATimeInTheOrderOfEpochs) {
-  auto settings = options({{"lambda", 5}, {"K", 4}, {"R", 5}});
+  auto settings = pfedme_options({{"lambda", 5}, {"K", 4}, {"R", 5}});
   settings.train.batch = 2;
-  auto toy = quadratic_toy({{kA, kB, kA, kB, kB}}, settings);
+  auto toy = quadratic_toy({{kSampleA, kSampleB, kSampleA, kSampleB, kSampleB}}, settings);
   toy.play(1, 1);
   const auto log = *toy.federation.clients[0].log;
   ASSERT_EQ(log.size(), 5U);
@@ -117,7 +116,7 @@ TEST(PFedMe, TakesOneBatchAtATimeInTheOrderOfEpochs) {
 }
 
 TEST(PFedMe, ViewsAreTheOwnModelBeforeAndAfterTheComingRound) {
-  auto settings = options({});
+  auto settings = pfedme_options({});
   settings.train.batch = 7;
   auto toy = make_toy(settings, 3, 0);
   toy.play(1, 2);
@@ -131,12 +130,14 @@ TEST(PFedMe, ViewsAreTheOwnModelBeforeAndAfterTheComingRound) {
 // R · K steps of the inner problem at g, which does not move.
 TEST(PFedMe, NewcomersSolveTheInnerProblemFromTheGlobalModel) {
   auto toy = quadratic_toy(
-      {{kA}}, options({{"lambda", 2}, {"K", 2}, {"R", 3}, {"eta", 0.2}, {"eta_p", 0.1}}), {{kB}});
+      {{kSampleA}},
+      pfedme_options({{"lambda", 2}, {"K", 2}, {"R", 3}, {"eta", 0.2}, {"eta_p", 0.1}}),
+      {{kSampleB}});
   toy.play(1, 2);
   const auto g = pair_of(toy.server().at("g.w"));
   const auto views = views_of(toy, 2);
   expect_close(views.pre[1].w, g);
-  const auto end = proximal_point(kB, g, 2);
+  const auto end = proximal_point(kSampleB, g, 2);
   Pair expected{};
   for (size_t j = 0; j < 2; ++j)
     expected[j] = end[j] + std::pow(1 - 0.1 * (kCurvature[j] + 2), 6) * (g[j] - end[j]);
@@ -145,8 +146,8 @@ TEST(PFedMe, NewcomersSolveTheInnerProblemFromTheGlobalModel) {
 
 TEST(PFedMe, RefusesUnstableRates) {
   const auto sentence = [](double lambda, double eta, double eta_p) {
-    const auto toy =
-        quadratic_toy({{kA}}, options({{"lambda", lambda}, {"eta", eta}, {"eta_p", eta_p}}));
+    const auto toy = quadratic_toy(
+        {{kSampleA}}, pfedme_options({{"lambda", lambda}, {"eta", eta}, {"eta_p", eta_p}}));
     return message(toy.method->check(toy.setup()));
   };
   EXPECT_EQ(sentence(15, 0.005, 0.09), "");
@@ -161,7 +162,8 @@ TEST(PFedMe, RefusesUnstableRates) {
 
 // eta_p (h + lambda) = 9.5: the pull alone would be stable.
 TEST(PFedMe, DivergenceNamesTheKeyToLower) {
-  auto toy = quadratic_toy({{kA}}, options({{"lambda", 0.1}, {"eta_p", 9}, {"R", 200}}));
+  auto toy =
+      quadratic_toy({{kSampleA}}, pfedme_options({{"lambda", 0.1}, {"eta_p", 9}, {"R", 200}}));
   EXPECT_TRUE(toy.method->check(toy.setup()).ok());
   const auto report = toy.driver->play(1);
   ASSERT_FALSE(report.ok());

@@ -21,7 +21,7 @@ ToyOptions transfer_options(const std::string& method) {
   return out;
 }
 
-Toy on_images(const std::string& model, const ToyOptions& options) {
+Toy transfer_on_images(const std::string& model, const ToyOptions& options) {
   return Toy(toy_federation(4, 1, 60, true), *make_model(model, {{1, 28, 28}, 3}), options);
 }
 
@@ -42,7 +42,7 @@ void expect_only_features_kept(const Layout& layout, const Tensor& before, const
 class Frozen : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(Frozen, FeaturesStayBitForBitAndTheRestMoves) {
-  auto toy = on_images(GetParam(), transfer_options("fed_t"));
+  auto toy = transfer_on_images(GetParam(), transfer_options("fed_t"));
   toy.play(1, 2);
   const auto g = global_of(toy);
   const auto fitted = *personal(toy, 1, 3).weights;
@@ -69,7 +69,8 @@ TEST(FedT, WithoutFreezingItIsFedAvgsFineTuning) {
   auto options = transfer_options("fed_t");
   options.words = {{"freeze", "none"}};
   options.numbers = {{"ft_epochs", 2}};
-  auto toy = on_images("lenet", options), avg = on_images("lenet", transfer_options("fedavg"));
+  auto toy = transfer_on_images("lenet", options),
+       avg = transfer_on_images("lenet", transfer_options("fedavg"));
   toy.play(1, 2), avg.play(1, 2);
   EXPECT_TRUE(at::equal(personal(toy, 2, 3).weights->w, personal(avg, 2, 3).weights->w));
 }
@@ -79,7 +80,7 @@ TEST(FedT, TheRateIsThatOfTheRoundOrItsOwn) {
   options.train.lr_decay = 0.5;
   auto own = options;
   own.numbers = {{"ft_lr", 0.05 * 0.25}};
-  auto toy = on_images("lenet", options), same = on_images("lenet", own);
+  auto toy = transfer_on_images("lenet", options), same = transfer_on_images("lenet", own);
   EXPECT_TRUE(at::equal(personal(toy, 0, 3).weights->w, personal(same, 0, 3).weights->w));
   EXPECT_FALSE(at::equal(personal(toy, 0, 4).weights->w, personal(same, 0, 4).weights->w));
 }
@@ -116,7 +117,7 @@ TEST(FedT, OnMapsItIsTrainingThroughTheWholeNetwork) {
 TEST(FedTA, OnMapsItIsTrainingThroughTheWholeNetwork) {
   auto options = transfer_options("fed_t_a");
   options.numbers = {{"ft_epochs", 2}, {"bias", 1}, {"std", 0.1}};
-  auto toy = on_images("lenet", options);
+  auto toy = transfer_on_images("lenet", options);
   toy.play(1, 2);
   const auto base = std::dynamic_pointer_cast<const Sequential>(toy.model);
   const Cbam whole(base, {.bias = 1, .std = 0.1});
@@ -133,7 +134,7 @@ TEST(FedTA, ConvolutionsStayAndAttentionIsTrained) {
   for (const double train_fc1 : {0.0, 1.0}) {
     auto options = transfer_options("fed_t_a");
     options.numbers = {{"train_fc1", train_fc1}};
-    auto toy = on_images("lenet16-bn", options);
+    auto toy = transfer_on_images("lenet16-bn", options);
     toy.play(1, 2);
     const auto g = global_of(toy);
     const auto fitted = personal(toy, 1, 3);
@@ -151,8 +152,8 @@ TEST(FedTA, ConvolutionsStayAndAttentionIsTrained) {
 }
 
 TEST(FedTA, AttentionNeverTravels) {
-  auto toy = on_images("lenet", transfer_options("fed_t_a"));
-  auto avg = on_images("lenet", transfer_options("fedavg"));
+  auto toy = transfer_on_images("lenet", transfer_options("fed_t_a"));
+  auto avg = transfer_on_images("lenet", transfer_options("fedavg"));
   toy.play(1, 3), avg.play(1, 3);
   EXPECT_EQ(fingerprint(toy.server()), fingerprint(avg.server()));
 }
@@ -162,7 +163,7 @@ TEST(Transfer, MayWaitForTheLastRound) {
     auto options = transfer_options(method);
     options.rounds = 3;
     options.numbers = {{"every_eval", 0}};
-    auto toy = on_images("lenet", options);
+    auto toy = transfer_on_images("lenet", options);
     toy.play(1, 2);
     const auto x = toy.federation.clients[0].range(Part::kTest, 0, 5).x;
     EXPECT_TRUE(at::equal(personal(toy, 0, 3).predict(x), toy.model->predict(global_of(toy), x)));
@@ -177,7 +178,7 @@ TEST(Transfer, MayWaitForTheLastRound) {
 TEST(FedTA, ShowsTheMapsOfTheFirstClientsOnly) {
   auto options = transfer_options("fed_t_a");
   options.numbers = {{"show", 2}};
-  auto toy = on_images("lenet", options);
+  auto toy = transfer_on_images("lenet", options);
   toy.play(1, 1);
   const auto report = toy.evaluate(1);
   ASSERT_EQ(report.exhibits.size(), 2U);
@@ -200,7 +201,7 @@ TEST(FedTA, ShowsTheMapsOfTheFirstClientsOnly) {
   EXPECT_LT(channels.value.max().item<double>(), 1);
 
   options.numbers = {{"show", 0}};
-  EXPECT_TRUE(on_images("lenet", options).evaluate(0).exhibits.empty());
+  EXPECT_TRUE(transfer_on_images("lenet", options).evaluate(0).exhibits.empty());
 }
 
 TEST(Transfer, SaysWhichModelsItNeeds) {
@@ -212,7 +213,7 @@ TEST(Transfer, SaysWhichModelsItNeeds) {
   EXPECT_NE(problem({.method = "fed_t"}).find("freeze = \"none\""), std::string::npos);
   EXPECT_EQ(problem({.method = "fed_t", .words = {{"freeze", "none"}}}), "");
   for (const double kernel : {4, 9}) {
-    auto toy = on_images("lenet", {.method = "fed_t_a", .numbers = {{"kernel", kernel}}});
+    auto toy = transfer_on_images("lenet", {.method = "fed_t_a", .numbers = {{"kernel", kernel}}});
     EXPECT_NE(message(toy.method->check(toy.setup())).find("must be odd and at most 7"),
               std::string::npos);
   }

@@ -15,9 +15,9 @@ namespace {
 
 using svg::AxisMap;
 using svg::Quantity;
-using testing::ContainsRegex;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::set<std::string> tick_texts(const AxisMap& map) {
   std::set<std::string> out;

@@ -15,8 +15,8 @@ namespace tessera {
 namespace {
 
 using nlohmann::json;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunHistory run_of(const std::string& method, const std::string& seed) {
   RunHistory run;
@@ -233,9 +233,9 @@ TEST(ReportComparison, LinksToItsRuns) {
 
 TEST(ReportComparison, ARowThatFailedSaysWhy) {
   const auto page = comparison();
-  EXPECT_THAT(page, testing::ContainsRegex("<td[^>]*>pfedme</td><td class=\"reason\" "
-                                           "colspan=\"11\">failed: pfedme-s1: round 3: the loss "
-                                           "is not finite &lt;&amp;&gt;</td>"));
+  EXPECT_THAT(page, ::testing::ContainsRegex("<td[^>]*>pfedme</td><td class=\"reason\" "
+                                             "colspan=\"11\">failed: pfedme-s1: round 3: the loss "
+                                             "is not finite &lt;&amp;&gt;</td>"));
   const auto left_out = *compare_report(
       "t", {},
       json::array({{{"method", "x"}, {"failed", "left out: no norm"}, {"left_out", true}}}));
@@ -256,7 +256,7 @@ TEST(ReportComparison, SortsByAClickAndReadsWithoutScripts) {
   EXPECT_THAT(page, Not(HasSubstr("<noscript")));
   // Sorted by numbers, not by how they are written.
   EXPECT_THAT(page, HasSubstr("<table class=\"sortable\">"));
-  EXPECT_THAT(page, testing::ContainsRegex("<td class=\"number\" data-key=\"0.75\">75.0"));
+  EXPECT_THAT(page, ::testing::ContainsRegex("<td class=\"number\" data-key=\"0.75\">75.0"));
   EXPECT_THAT(page, HasSubstr("<td data-key=\"ditto\">ditto</td>"));
   EXPECT_THAT(page.substr(script), HasSubstr("data-key"));
 }

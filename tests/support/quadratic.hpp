@@ -41,6 +41,7 @@ class QuadraticModel final : public Model {
 
 using Pair = std::array<double, 2>;
 constexpr Pair kCurvature{1, 3}, kFirst{0.5, -0.25};
+constexpr Pair kSampleA{2, 1}, kSampleB{-1, 0.5};  // what two clients hold
 
 /// A client with these samples, for training and test; its batches are logged.
 inline ClientData quadratic_client(const std::vector<Pair>& x) {

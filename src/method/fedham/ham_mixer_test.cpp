@@ -16,14 +16,14 @@ namespace {
 using testing::normal;
 using testing::SmallNet;
 
-struct Scene {
+struct MixerScene {
   SmallNet net;
   Weights own;
   std::vector<Weights> others;
   Weights global;
   Examples batch;
 
-  explicit Scene(int64_t count) {
+  explicit MixerScene(int64_t count) {
     own = net.moved(1), global = net.moved(2);
     for (int64_t i = 0; i < count; ++i) others.push_back(net.moved(10 + static_cast<uint64_t>(i)));
     batch = net.batch(12, 3);
@@ -60,7 +60,7 @@ HamShape shape_of(HamLayers layers, bool by_block) {
 }
 
 TEST(HamMixer, GradientIsThatOfTheLossAtTheMixture) {
-  const Scene scene(4);
+  const MixerScene scene(4);
   for (const auto layers : kAll)
     for (const bool by_block : {false, true}) {
       const auto shape = shape_of(layers, by_block);
@@ -95,7 +95,7 @@ std::vector<double> softmax(std::vector<double> e) {
 // §5.3.3 again, with dense matrices and no linearity put to use; whole models only.
 struct ByHand {
   Tensor a, b;
-  ByHand(const Scene& scene, const HamShape& shape, const Tensor& theta) {
+  ByHand(const MixerScene& scene, const HamShape& shape, const Tensor& theta) {
     const auto row = theta[0];
     const int64_t blocks = 3, size = blocks * shape.width;
     const auto matrix = [&](int64_t i) {
@@ -142,7 +142,7 @@ struct ByHand {
 };
 
 TEST(HamMixer, ScoresAndMixtureAreTheFormulas) {
-  const Scene scene(4);
+  const MixerScene scene(4);
   const auto shape = shape_of(HamLayers::kBoth, false);
   const auto theta = scene.theta(shape);
   const auto mixer = scene.mixer(shape);
@@ -157,8 +157,8 @@ TEST(HamMixer, ScoresAndMixtureAreTheFormulas) {
 }
 
 TEST(HamMixer, OrderOfTheModelsChangesOnlyTheOrder) {
-  const Scene scene(4);
-  Scene turned(4);
+  const MixerScene scene(4);
+  MixerScene turned(4);
   std::swap(turned.others[0], turned.others[3]);
   std::swap(turned.others[1], turned.others[3]);  // 3, 0, 2, 1
   const auto order = at::tensor({3, 0, 2, 1}, at::kLong);
@@ -180,7 +180,7 @@ TEST(HamMixer, WeightsSumToOneAndAbsentSlotsGetNone) {
   for (const auto layers : kAll)
     for (const bool by_block : {false, true})
       for (const int64_t others : {0, 1, 5}) {
-        const Scene scene(others);
+        const MixerScene scene(others);
         const auto shape = shape_of(layers, by_block);
         const auto mixer = scene.mixer(shape);
         const auto scores = mixer.scores(scene.theta(shape));
@@ -199,7 +199,7 @@ TEST(HamMixer, WeightsSumToOneAndAbsentSlotsGetNone) {
 }
 
 TEST(HamMixer, MixtureOfEqualModelsIsThatModelBitForBit) {
-  Scene scene(3);
+  MixerScene scene(3);
   scene.global = scene.own;
   for (auto& other : scene.others) other = scene.own;
   for (const auto layers : kAll) {
@@ -210,7 +210,7 @@ TEST(HamMixer, MixtureOfEqualModelsIsThatModelBitForBit) {
 }
 
 TEST(HamMixer, StartsTiltedToSimilarModelsAndUndecidedBetweenSlots) {
-  Scene scene(5);
+  MixerScene scene(5);
   scene.others[2].w = scene.own.w + 0.02 * normal({scene.own.w.numel()}, 8);
   scene.shift(5);  // trained models share most of what they are
   const HamShape shape;
@@ -223,7 +223,7 @@ TEST(HamMixer, StartsTiltedToSimilarModelsAndUndecidedBetweenSlots) {
 
 // Without centring, models that share most of their numbers all look alike.
 TEST(HamMixer, LayerOneSeesDifferencesNotWhatAllShare) {
-  Scene scene(5);
+  MixerScene scene(5);
   scene.others[2].w = scene.own.w + 0.02 * normal({scene.own.w.numel()}, 8);
   const HamShape shape;
   const auto theta = ham_start(scene.net.layout(), shape, 5);
@@ -233,7 +233,7 @@ TEST(HamMixer, LayerOneSeesDifferencesNotWhatAllShare) {
 }
 
 TEST(HamMixer, SlotBiasCanBeLeftOut) {
-  const Scene scene(2);
+  const MixerScene scene(2);
   auto shape = shape_of(HamLayers::kBoth, false);
   auto theta = scene.theta(shape);
   const auto with = scene.mixer(shape).scores(theta).b;

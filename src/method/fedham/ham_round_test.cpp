@@ -11,7 +11,7 @@ namespace {
 using testing::normal;
 using testing::SmallNet;
 
-struct Scene {
+struct HamScene {
   SmallNet net;
   ClientData data = net.client(40, 7);
   std::vector<Weights> others{net.moved(1), net.moved(2), net.moved(3)};
@@ -44,7 +44,7 @@ TEST(HeldOut, LastShareAndNothingTwice) {
 }
 
 TEST(HamRound, ThetaLowersTheLossOfTheMixture) {
-  Scene scene;
+  HamScene scene;
   scene.ham.theta_epochs = 100;
   for (const bool strict : {false, true})
     for (const Part part : {Part::kTrain, Part::kVal}) {
@@ -58,7 +58,7 @@ TEST(HamRound, ThetaLowersTheLossOfTheMixture) {
 }
 
 TEST(HamRound, StepsOfThetaAreClippedToLengthOne) {
-  Scene scene;
+  HamScene scene;
   // Models so far apart that the slope in the coefficients is far above 1.
   for (auto& other : scene.others) other.w = 50 * other.w;
   scene.ham.strict = true, scene.ham.theta_lr = 1, scene.ham.theta_epochs = 1;
@@ -68,7 +68,7 @@ TEST(HamRound, StepsOfThetaAreClippedToLengthOne) {
 }
 
 TEST(HamRound, TrainsFromTheMixtureOnce) {
-  Scene scene;
+  HamScene scene;
   const auto done = scene.round();
   const HamMixer mixer(scene.net, scene.ham.shape, scene.models.own, scene.others,
                        scene.models.global);
@@ -78,7 +78,7 @@ TEST(HamRound, TrainsFromTheMixtureOnce) {
 }
 
 TEST(HamRound, EveryEpochIsTheSameForOneEpochAndMixesAgainForTwo) {
-  Scene scene;
+  HamScene scene;
   const auto one = scene.round();
   scene.ham.every_epoch = true;
   EXPECT_TRUE(scene.round().trained.weights.w.equal(one.trained.weights.w));
@@ -98,7 +98,7 @@ TEST(HamRound, EveryEpochIsTheSameForOneEpochAndMixesAgainForTwo) {
 // Eq. 15 with attention held fixed, against finite differences of F(w) + lambda F(mixture(w)).
 TEST(HamRound, DirectFollowsBothLosses) {
   for (const bool by_block : {false, true}) {
-    Scene scene;
+    HamScene scene;
     scene.train.batch = 1000, scene.train.lr = 1;
     scene.ham.shape.by_block = by_block, scene.ham.lambda = 0.7, scene.ham.theta_epochs = 0;
     scene.theta = ham_start(scene.net.layout(), scene.ham.shape, 9);
@@ -134,7 +134,7 @@ TEST(HamRound, DirectFollowsBothLosses) {
 }
 
 TEST(HamRound, InputsStayAsTheyAre) {
-  Scene scene;
+  HamScene scene;
   const auto own = scene.models.own.w.clone(), theta = scene.theta.clone();
   scene.ham.lambda = 0.1;
   scene.round();

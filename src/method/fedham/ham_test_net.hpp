@@ -3,17 +3,10 @@
 
 #include <ATen/ATen.h>
 
-#include "base/key.hpp"
+#include "model/test_data.hpp"
 #include "train/local_sgd.hpp"
 
 namespace tessera::testing {
-
-inline Tensor normal(std::vector<int64_t> shape, uint64_t key) {
-  Tensor out = at::empty(shape, at::kDouble);
-  Rng rng(key);
-  for (int64_t i = 0; i < out.numel(); ++i) out.data_ptr<double>()[i] = rng.normal();
-  return out;
-}
 
 class SmallNet final : public Model {
  public:

@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-const Layout kLayout({{"a.weight", {40, 50}}, {"a.bias", {40}}, {"b.weight", {5}}});
+const Layout kSketched({{"a.weight", {40, 50}}, {"a.bias", {40}}, {"b.weight", {5}}});
 
 Tensor random_rows(int64_t n, int64_t d, uint64_t key) {
   auto rows = at::empty({n, d}, at::kFloat);
@@ -20,7 +20,7 @@ Tensor random_rows(int64_t n, int64_t d, uint64_t key) {
 }
 
 TEST(Sketch, BlocksAreModules) {
-  const auto blocks = kLayout.blocks();
+  const auto blocks = kSketched.blocks();
   ASSERT_EQ(blocks.size(), 2U);
   EXPECT_EQ(blocks[0].name, "a");
   EXPECT_EQ(blocks[0].size, 2040);
@@ -39,15 +39,15 @@ TEST(Sketch, IsTheDocumentedHash) {
   }
   for (int64_t t = 0; t < 5; ++t)
     expected[static_cast<size_t>(8 + t)] = w[0][2040 + t].item<float>();
-  const auto got = sketch(w, kLayout, 8, 7).flatten();
+  const auto got = sketch(w, kSketched, 8, 7).flatten();
   for (int64_t i = 0; i < 16; ++i)
     EXPECT_DOUBLE_EQ(got[i].item<double>(), expected[static_cast<size_t>(i)]) << i;
 }
 
 TEST(Sketch, IsLinear) {
   const auto rows = random_rows(2, 2045, 2).to(at::kDouble);
-  const auto both = sketch(rows, kLayout, 32);
-  const auto sum = sketch((3 * rows[0] - rows[1]).unsqueeze(0), kLayout, 32);
+  const auto both = sketch(rows, kSketched, 32);
+  const auto sum = sketch((3 * rows[0] - rows[1]).unsqueeze(0), kSketched, 32);
   EXPECT_LT((sum[0] - (3 * both[0] - both[1])).abs().max().item<double>(), 1e-12);
 }
 
@@ -59,7 +59,7 @@ TEST(Sketch, KeepsInnerProductsInExpectation) {
   double sum = 0, squares = 0;
   constexpr int kKeys = 400;
   for (int key = 0; key < kKeys; ++key) {
-    const auto s = sketch(rows, kLayout, 32, static_cast<uint64_t>(key));
+    const auto s = sketch(rows, kSketched, 32, static_cast<uint64_t>(key));
     const double dot = (s[0][0] * s[1][0]).sum().item<double>();
     sum += dot, squares += dot * dot;
   }
@@ -69,7 +69,7 @@ TEST(Sketch, KeepsInnerProductsInExpectation) {
 }
 
 TEST(Sketch, RefusesAnotherLength) {
-  EXPECT_THROW(sketch(at::zeros({1, 3}), kLayout, 8), std::invalid_argument);
+  EXPECT_THROW(sketch(at::zeros({1, 3}), kSketched, 8), std::invalid_argument);
 }
 
 }  // namespace

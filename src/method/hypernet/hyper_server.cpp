@@ -11,7 +11,7 @@
 namespace tessera {
 namespace {
 
-enum Stream : uint64_t { kPhi = 1, kEmbeddings = 2 };
+enum HyperStream : uint64_t { kPhi = 1, kEmbeddings = 2 };
 
 // SGD with momentum as torch has it: decay first, then momentum, then the step. Changes g.
 void sgd(const Tensor& w, const Tensor& velocity, Tensor& g, double lr, const HyperServer& o) {

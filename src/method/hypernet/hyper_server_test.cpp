@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "base/key.hpp"
+#include "model/test_data.hpp"
 #include "tensor/weights.hpp"
 
 namespace tessera {
@@ -15,25 +15,21 @@ using ::testing::HasSubstr;
 
 constexpr int64_t kTarget = 12;
 
-Tensor normal(std::vector<int64_t> shape, uint64_t key) {
-  auto out = at::empty(shape, at::kFloat);
-  Rng rng(key);
-  for (int64_t i = 0; i < out.numel(); ++i)
-    out.data_ptr<float>()[i] = static_cast<float>(rng.normal());
-  return out;
+Tensor normal_floats(std::vector<int64_t> shape, uint64_t key) {
+  return testing::normal(std::move(shape), key).to(at::kFloat);
 }
 
 /// Four clients of a server with momentum, and what they have in common.
-struct Scene {
+struct HyperScene {
   HyperServer server{.embed = 3, .hidden = 8, .layers = 2, .server_lr = 0.01};
   HyperRun run;
   HyperState state;
 
-  explicit Scene(const std::function<void(HyperServer&)>& change = {}) {
+  explicit HyperScene(const std::function<void(HyperServer&)>& change = {}) {
     if (change) change(server);
     run = {{server.embed, server.hidden, server.layers, kTarget, 1}, 4, 2};
     // The output's weights are made large so that embeddings matter.
-    state = server.init(run, normal({kTarget}, 1), at::full({kTarget}, 10.0));
+    state = server.init(run, normal_floats({kTarget}, 1), at::full({kTarget}, 10.0));
   }
   Tensor weights(ClientId client) const {
     return server.generate(state, run, server.embedding(state, run, client).z);
@@ -44,8 +40,8 @@ struct Scene {
 
 // The classic bug is the sign: docs/methods.md §7.0.
 TEST(HyperServer, AStepBringsTheWeightsNearerToTheTrainedOnes) {
-  Scene scene, wrong;
-  const auto before = scene.weights(2), trained = before + 0.1 * normal({kTarget}, 5);
+  HyperScene scene, wrong;
+  const auto before = scene.weights(2), trained = before + 0.1 * normal_floats({kTarget}, 5);
   scene.step({{2, before - trained, 10}});
   EXPECT_LT(norm64(scene.weights(2) - trained), 0.98 * norm64(before - trained));
   wrong.step({{2, trained - before, 10}});
@@ -54,12 +50,12 @@ TEST(HyperServer, AStepBringsTheWeightsNearerToTheTrainedOnes) {
 
 // J = Σ q_i <W_i(phi, z_i), Delta_i> by autograd, then torch's SGD written out, twice.
 TEST(HyperServer, StepIsSgdOnTheWeightedInnerProduct) {
-  Scene scene([](auto& o) { o.weight_decay = 0.05, o.embed_lr = 0.3, o.clip = 0; });
+  HyperScene scene([](auto& o) { o.weight_decay = 0.05, o.embed_lr = 0.3, o.clip = 0; });
   auto phi_now = scene.state.phi.clone(), phi_velocity = at::zeros_like(phi_now);
   auto z_now = scene.z(), z_velocity = at::zeros_like(z_now);
   const Hypernet net(scene.run.spec);
   for (uint64_t turn = 0; turn < 2; ++turn) {
-    const auto a = normal({kTarget}, 10 + turn), b = normal({kTarget}, 20 + turn);
+    const auto a = normal_floats({kTarget}, 10 + turn), b = normal_floats({kTarget}, 20 + turn);
     const auto phi = phi_now.clone().requires_grad_(true);
     const auto z = z_now.clone().requires_grad_(true);
     const auto w = net.generate(phi, z);
@@ -87,12 +83,12 @@ TEST(HyperServer, StepIsSgdOnTheWeightedInnerProduct) {
 
 // Eq. 18 sums over clients; z_i receives its own term only (docs/methods.md §7.4, resolution 2).
 TEST(HyperServer, AbsentClientsEmbeddingsRest) {
-  Scene scene;
+  HyperScene scene;
   const auto first = scene.z();
-  scene.step({{1, normal({kTarget}, 5), 1}});
+  scene.step({{1, normal_floats({kTarget}, 5), 1}});
   const auto second = scene.z();
   EXPECT_FALSE(second[1].equal(first[1]));
-  scene.step({{2, normal({kTarget}, 6), 1}});
+  scene.step({{2, normal_floats({kTarget}, 6), 1}});
   const auto third = scene.z();
   for (const int64_t row : {0, 3}) EXPECT_TRUE(third[row].equal(first[row])) << row;
   EXPECT_TRUE(third[1].equal(second[1])) << "no coasting on old momentum";
@@ -101,23 +97,24 @@ TEST(HyperServer, AbsentClientsEmbeddingsRest) {
 }
 
 TEST(HyperServer, LongGradientsAreCutToTheClip) {
-  Scene scene([](auto& o) { o.weight_decay = 0, o.momentum = 0, o.server_lr = 1, o.clip = 0.5; });
+  HyperScene scene(
+      [](auto& o) { o.weight_decay = 0, o.momentum = 0, o.server_lr = 1, o.clip = 0.5; });
   const auto phi = scene.state.phi.clone(), z = scene.z();
-  scene.step({{1, 100 * normal({kTarget}, 5), 1}});
+  scene.step({{1, 100 * normal_floats({kTarget}, 5), 1}});
   const double moved = std::hypot(norm64(scene.state.phi - phi), norm64(scene.z() - z));
   EXPECT_NEAR(moved, 0.5, 1e-4);
 }
 
 TEST(HyperServer, NoLearningRateNoMove) {
-  Scene scene([](auto& o) { o.server_lr = 0; });
+  HyperScene scene([](auto& o) { o.server_lr = 0; });
   const auto phi = scene.state.phi.clone(), z = scene.z();
-  scene.step({{1, normal({kTarget}, 5), 1}});
+  scene.step({{1, normal_floats({kTarget}, 5), 1}});
   EXPECT_TRUE(scene.state.phi.equal(phi));
   EXPECT_TRUE(scene.z().equal(z));
 }
 
 TEST(HyperServer, ANewcomerLearnsItsEmbeddingAndNothingElse) {
-  Scene scene([](auto& o) { o.new_lr = 1e-2; });
+  HyperScene scene([](auto& o) { o.new_lr = 1e-2; });
   const auto& [server, run, state] = scene;
   const auto phi = state.phi.clone(), z = scene.z();
   auto guest = server.mean_embedding(state, run);
@@ -140,8 +137,8 @@ TEST(HyperServer, ANewcomerLearnsItsEmbeddingAndNothingElse) {
 }
 
 TEST(HyperServer, EverybodyIsServedInOrder) {
-  Scene scene;
-  scene.step({{1, normal({kTarget}, 5), 1}});
+  HyperScene scene;
+  scene.step({{1, normal_floats({kTarget}, 5), 1}});
   const auto guest = scene.server.embedding(scene.state, scene.run, 3);
   const std::vector<Ask<Embedding>> asks{
       {2, Why::kTrain}, {1, Why::kEvaluate}, {4, Why::kJoin}, {5, Why::kJoin, &guest}};

@@ -18,7 +18,7 @@ Weights proximal(const Objective& objective, const Weights& start, double alpha,
 }
 
 MetaGradient implicit_gradient(const Objective& objective, const Weights& start, double alpha,
-                               const Task& task, const ImplicitOptions& options) {
+                               const MetaTask& task, const ImplicitOptions& options) {
   auto end = proximal(objective, start, alpha, task.support, options);
   const Weights solution = end;
   MetaGradient out;

@@ -25,7 +25,7 @@ Weights proximal(const Objective& objective, const Weights& start, double alpha,
 /// Derivative by the start of the query loss at the proximal problem's end; MetaGradient::alpha is
 /// undefined.
 MetaGradient implicit_gradient(const Objective& objective, const Weights& start, double alpha,
-                               const Task& task, const ImplicitOptions& options);
+                               const MetaTask& task, const ImplicitOptions& options);
 
 /// x with A x ≈ b for a symmetric positive definite A, by conjugate gradients from 0. Stops early
 /// at the solution, and where A turns out not to be positive definite.

@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 // Streams of a client's key in a round.
-enum Stream : uint64_t { kSupportOrder = 1, kInnerSteps = 2 };
+enum MetaStream : uint64_t { kSupportOrder = 1, kInnerSteps = 2 };
 
 int64_t support_size(int64_t samples, double share) {
   const auto size = static_cast<int64_t>(std::llround(share * static_cast<double>(samples)));
@@ -47,7 +47,7 @@ Examples Batches::at(int64_t index) const {
       part_, std::span(positions_).subspan(static_cast<size_t>(begin), static_cast<size_t>(size)));
 }
 
-Task training_task(const Site& site, const TrainOptions& train, const MetaOptions& options) {
+MetaTask training_task(const Site& site, const TrainOptions& train, const MetaOptions& options) {
   const int64_t n = site.data.train_size(), support = support_size(n, options.support);
   std::vector<int64_t> query(static_cast<size_t>(n - support));
   std::iota(query.begin(), query.end(), support);
@@ -103,7 +103,7 @@ double query_gradient(const Objective& objective, Weights& at, const Batches& qu
 }
 
 MetaGradient meta_gradient(const Objective& objective, const Weights& start, const Tensor& alpha,
-                           const Task& task, int64_t passes, bool second_order) {
+                           const MetaTask& task, int64_t passes, bool second_order) {
   auto way = adapt(objective, start, alpha, task.support, passes, true);
   MetaGradient out;
   out.loss = query_gradient(objective, way.weights, task.query, out.w);

@@ -62,10 +62,10 @@ class Batches {
 
 /// What an outer step works with: the training part cut in two. Its first rows are the support set,
 /// a random subset (ClientData); their batches are drawn anew every round.
-struct Task {
+struct MetaTask {
   Batches support, query;
 };
-Task training_task(const Site& site, const TrainOptions& train, const MetaOptions& options);
+MetaTask training_task(const Site& site, const TrainOptions& train, const MetaOptions& options);
 /// What is adapted on at evaluation: the support part, or where there is none the training part.
 Batches evaluation_support(const Site& site, const TrainOptions& train, const MetaOptions& options);
 
@@ -122,7 +122,7 @@ struct MetaGradient {
 /// Swept backwards over the inner steps, one exact Hessian-vector product each (second order) or
 /// none (first): memory does not grow with the activations of all steps.
 MetaGradient meta_gradient(const Objective& objective, const Weights& start, const Tensor& alpha,
-                           const Task& task, int64_t passes, bool second_order);
+                           const MetaTask& task, int64_t passes, bool second_order);
 
 /// A single outer step from w: sgd, or the first step of a fresh Adam, which moves every coordinate
 /// by rate · sign(gradient).

@@ -88,7 +88,7 @@ class MetaGradients : public ::testing::TestWithParam<Case> {
   ClientData data_;
   TrainOptions train_;
   MetaOptions options_;
-  std::optional<Task> task_;
+  std::optional<MetaTask> task_;
   std::optional<ModelObjective> objective_;
   Tensor alpha_;
 };
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(Models, MetaGradients,
                                            Case{"batch_norm", "lenet16-bn", "per_batch", kGrey}),
                          [](const auto& test) { return test.param.name; });
 
-TEST(Task, SupportIsThePrefixAndNothingIsInBoth) {
+TEST(MetaTask, SupportIsThePrefixAndNothingIsInBoth) {
   const Shape shape{{1}, 10};
   auto data = client_of(shape, 50);
   auto pool = *data.pool;
@@ -158,7 +158,7 @@ TEST(Task, SupportIsThePrefixAndNothingIsInBoth) {
   EXPECT_EQ(training_task({*model, data, 1, 11}, train, options).support.samples(), 10);
 }
 
-TEST(Task, EvaluationAdaptsOnTheSupportPartIfThereIsOne) {
+TEST(MetaTask, EvaluationAdaptsOnTheSupportPartIfThereIsOne) {
   const Shape shape{{1}, 10};
   auto data = client_of(shape, 50);
   const auto model = *make_model("mlp100", shape);
@@ -167,7 +167,7 @@ TEST(Task, EvaluationAdaptsOnTheSupportPartIfThereIsOne) {
   EXPECT_EQ(evaluation_support({*model, data, 1, 11}, {}, {}).samples(), 3);
 }
 
-TEST(Task, NeedsTwoSamples) {
+TEST(MetaTask, NeedsTwoSamples) {
   EXPECT_TRUE(check_task(client_of({{1}, 10}, 2)).ok());
   EXPECT_FALSE(check_task(client_of({{1}, 10}, 1)).ok());
 }
@@ -208,7 +208,7 @@ TEST(Implicit, GradientIsExactOnAQuadratic) {
   auto pool = *data.pool;
   pool.y = at::arange(2, at::kLong);
   data.pool = std::make_shared<Pool>(pool);
-  const Task task{{data, Part::kTrain, {0}, 1}, {data, Part::kTrain, {1}, 1}};
+  const MetaTask task{{data, Part::kTrain, {0}, 1}, {data, Part::kTrain, {1}, 1}};
   const Weights start{normals({kSize}, 40), at::empty({0}, at::kDouble)};
   const ImplicitOptions options{.lam = 2, .inner_steps = 2000, .cg_steps = kSize};
   const auto found = implicit_gradient(objective, start, 0.02, task, options);

@@ -7,16 +7,12 @@
 #include <cmath>
 
 #include "base/key.hpp"
+#include "model/test_data.hpp"
 
 namespace tessera {
 namespace {
 
-Tensor normal(int64_t n, int64_t k, uint64_t key) {
-  auto out = at::empty({n, k}, at::kDouble);
-  Rng rng(key);
-  for (int64_t i = 0; i < n * k; ++i) out.data_ptr<double>()[i] = rng.normal();
-  return out;
-}
+using testing::normal;
 
 TEST(Gp, KernelByHand) {
   const Kernel kernel{.scale = 3, .length = 2, .jitter = 0.5};
@@ -59,7 +55,7 @@ TEST(Gp, DirichletPosteriorOfTwoPointsOnPaper) {
 // The same posterior by dense inverses for every class, those without samples included.
 TEST(Gp, DirichletAgreesWithTheDenseFormula) {
   const Kernel kernel{.scale = 2, .length = 0.7, .jitter = 0.01};
-  const auto z = normal(6, 3, 1), at = normal(4, 3, 2);
+  const auto z = normal({6, 3}, 1), at = normal({4, 3}, 2);
   const auto y = at::tensor({2, 0, 2, 0, 3, 3}, at::kLong);
   std::vector<Tensor> means;
   for (int64_t c = 0; c < 5; ++c) {
@@ -82,7 +78,7 @@ TEST(Gp, GradientAgreesWithFiniteDifferences) {
   const auto loss = [&](const Tensor& z) {  // five points known, three asked about
     return at::nll_loss(dirichlet_gp({}, z.narrow(0, 0, 5), y, 4)(z.narrow(0, 5, 3)), asked);
   };
-  const auto z = normal(8, 2, 3).requires_grad_(true);
+  const auto z = normal({8, 2}, 3).requires_grad_(true);
   const auto slope = torch::autograd::grad({loss(z)}, {z})[0];
   constexpr double kStep = 1e-6;
   for (int64_t i = 0; i < 16; ++i) {
@@ -95,7 +91,7 @@ TEST(Gp, GradientAgreesWithFiniteDifferences) {
 }
 
 TEST(Gp, OneClassIsPredictedAndTeachesNothing) {
-  const auto z = normal(4, 2, 5).requires_grad_(true);
+  const auto z = normal({4, 2}, 5).requires_grad_(true);
   const auto y = at::full({3}, 1, at::kLong);
   const auto log_p = dirichlet_gp({}, z.narrow(0, 0, 3), y, 3)(z.narrow(0, 3, 1));
   EXPECT_GT(log_p[0][1].item<double>(), std::log(0.99));

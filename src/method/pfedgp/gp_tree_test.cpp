@@ -7,16 +7,12 @@
 #include <cmath>
 
 #include "base/key.hpp"
+#include "model/test_data.hpp"
 
 namespace tessera {
 namespace {
 
-Tensor normal(int64_t n, int64_t k, uint64_t key) {
-  auto out = at::empty({n, k}, at::kDouble);
-  Rng rng(key);
-  for (int64_t i = 0; i < n * k; ++i) out.data_ptr<double>()[i] = rng.normal();
-  return out;
-}
+using testing::normal;
 
 constexpr Gibbs kFew{.steps = 3, .chains = 4};
 
@@ -41,16 +37,16 @@ TEST(ClassTree, ClassesInOnePlaceStillPart) {
 }
 
 TEST(TreeGp, ProbabilitiesSumToOneOverTheTree) {
-  const auto z = normal(9, 2, 1);
+  const auto z = normal({9, 2}, 1);
   const auto y = at::tensor({0, 2, 3, 0, 2, 3, 5, 5, 0}, at::kLong);
-  const auto p = tree_gp({}, kFew, class_tree(z, y, 1), z, y, 6, 2)(normal(5, 2, 3)).exp();
+  const auto p = tree_gp({}, kFew, class_tree(z, y, 1), z, y, 6, 2)(normal({5, 2}, 3)).exp();
   const auto inside = p.index_select(1, at::tensor({0, 2, 3, 5}, at::kLong)).sum(1);
   EXPECT_TRUE(at::allclose(inside, at::ones_like(inside), 0, 1e-9));
   EXPECT_NEAR(p[0][1].item<double>(), 1e-6, 1e-15);
 }
 
 TEST(TreeGp, OneClassIsCertainAndAForkWithoutSamplesIsEven) {
-  const auto z = normal(4, 2, 1);
+  const auto z = normal({4, 2}, 1);
   const auto y = at::tensor({1, 1, 0, 2}, at::kLong);
   const auto one = y.narrow(0, 0, 2);
   const auto sure =
@@ -70,7 +66,7 @@ TEST(TreeGp, GibbsFindsThePosteriorOfThreePoints) {
   const auto y = at::tensor({0, 0, 1}, at::kLong);
   constexpr int64_t kSamples = 400000;
   const auto root = at::linalg_cholesky(kernel.among(at::cat({z, at})));
-  const auto f = normal(kSamples, 5, 4).mm(root.t());
+  const auto f = normal({kSamples, 5}, 4).mm(root.t());
   const auto likelihood =
       f.select(1, 0).sigmoid() * f.select(1, 1).sigmoid() * (-f.select(1, 2)).sigmoid();
   const ClassTree tree{{0, 1}, {{{0}, {1}}}};
@@ -84,10 +80,10 @@ TEST(TreeGp, GibbsFindsThePosteriorOfThreePoints) {
 
 // The auxiliary variables do not depend on what is asked, so differences are exact there.
 TEST(TreeGp, GradientAgreesWithFiniteDifferences) {
-  const auto z = normal(7, 2, 6).requires_grad_(true);
+  const auto z = normal({7, 2}, 6).requires_grad_(true);
   const auto y = at::tensor({0, 1, 2, 0, 1, 2, 0}, at::kLong);
   const ClassTree tree{{0, 1, 2}, {{{0, 2}, {1}}, {{0}, {2}}}};
-  const auto asked = normal(3, 2, 7).requires_grad_(true);
+  const auto asked = normal({3, 2}, 7).requires_grad_(true);
   const auto wanted = at::tensor({2, 0, 1}, at::kLong);
   const auto gp = tree_gp({}, kFew, tree, z, y, 3, 8);
   const auto slopes = torch::autograd::grad({at::nll_loss(gp(asked), wanted)}, {asked, z});
@@ -106,7 +102,7 @@ TEST(TreeGp, GradientAgreesWithFiniteDifferences) {
 }
 
 TEST(TreeGp, DrawsAreAFunctionOfTheKey) {
-  const auto z = normal(6, 2, 1);
+  const auto z = normal({6, 2}, 1);
   const auto y = at::tensor({0, 1, 0, 1, 0, 1}, at::kLong);
   const auto p = [&](uint64_t key) {
     return tree_gp({}, kFew, class_tree(z, y, 1), z, y, 2, key)(z);

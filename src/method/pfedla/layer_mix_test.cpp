@@ -8,26 +8,26 @@
 namespace tessera {
 namespace {
 
-const Layout kLayout(
+const Layout kMixed(
     {{"conv1.weight", {2}}, {"conv1.bias", {1}}, {"bn1.weight", {1}}, {"head.weight", {2}}});
 
 TEST(LayerMix, TablesNameBlocksAndBuffersFollowTheirModule) {
   EXPECT_TRUE(
-      block_table(kLayout).equal(at::tensor({0, 3, 0, 3, 1, 1, 4, 2, 2}, at::kLong).view({3, 3})));
+      block_table(kMixed).equal(at::tensor({0, 3, 0, 3, 1, 1, 4, 2, 2}, at::kLong).view({3, 3})));
   const Layout buffers({{"bn1.running_mean", {2}}, {"bn1.running_var", {2}}});
-  EXPECT_TRUE(block_table(buffers, kLayout).equal(at::tensor({0, 4, 1}, at::kLong).view({1, 3})));
-  EXPECT_EQ(block_table(Layout(), kLayout).size(0), 0);
-  EXPECT_THROW(block_table(Layout({{"bn9.running_mean", {1}}}), kLayout), std::invalid_argument);
+  EXPECT_TRUE(block_table(buffers, kMixed).equal(at::tensor({0, 4, 1}, at::kLong).view({1, 3})));
+  EXPECT_EQ(block_table(Layout(), kMixed).size(0), 0);
+  EXPECT_THROW(block_table(Layout({{"bn9.running_mean", {1}}}), kMixed), std::invalid_argument);
 }
 
 TEST(LayerMix, EveryBlockHasItsOwnShares) {
   const std::vector<Tensor> rows{at::tensor({1.0F, 2.0F, 3.0F, 4.0F, 5.0F, 6.0F}),
                                  at::tensor({10.0F, 20.0F, 30.0F, 40.0F, 50.0F, 60.0F})};
   const auto shares = at::tensor({0.5, 0.5, 0.0, 1.0, 0.75, 0.25}, at::kDouble).view({3, 2});
-  const auto got = mixed(rows, shares, block_table(kLayout));
+  const auto got = mixed(rows, shares, block_table(kMixed));
   EXPECT_TRUE(got.equal(at::tensor({5.5F, 11.0F, 16.5F, 40.0F, 16.25F, 19.5F})));
   const auto none = at::empty({0});
-  EXPECT_EQ(mixed(std::vector<Tensor>{none, none}, shares, block_table(Layout(), kLayout)).numel(),
+  EXPECT_EQ(mixed(std::vector<Tensor>{none, none}, shares, block_table(Layout(), kMixed)).numel(),
             0);
 }
 
@@ -45,7 +45,7 @@ TEST(LayerMix, ProductsAreThoseOfTheBlocks) {
 }
 
 TEST(LayerMix, KeptBlocksStayBehindAndComeBack) {
-  const auto table = block_table(kLayout);
+  const auto table = block_table(kMixed);
   const auto sent = at::arange(6, at::kFloat), own = -sent - 1;
   const std::vector<int64_t> kept{1}, all{0, 1, 2};
   const auto rest = without_blocks(sent, kept, table);

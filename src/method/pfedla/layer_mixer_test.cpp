@@ -52,8 +52,8 @@ TEST(LayerWeights, StepGoesDownTheSlopeOfTheShares) {
   }
 }
 
-struct Scene {
-  Scene() : model(*make_model("mlp100", {{6}, 3})), setup{*model, kClients, 5, 1.0, 7} {
+struct LayerScene {
+  LayerScene() : model(*make_model("mlp100", {{6}, 3})), setup{*model, kClients, 5, 1.0, 7} {
     state = rule.init(setup);
     for (ClientId j = 0; j < kClients; ++j) state.latest.put(j, w(j));
   }
@@ -69,7 +69,7 @@ struct Scene {
 // The classic bug is the sign (docs/methods.md §7.0): a step must bring the mixture nearer to what
 // the client made of it.
 TEST(LayerMixer, AStepBringsTheMixtureNearerToTheTrainedModel) {
-  Scene scene;
+  LayerScene scene;
   const auto before = scene.mixer().mixture(1);
   // Training that moves towards client 2 in the first block, towards client 0 in the second.
   auto shares = scene.mixer().shares(1);
@@ -88,7 +88,7 @@ TEST(LayerMixer, AStepBringsTheMixtureNearerToTheTrainedModel) {
 }
 
 TEST(LayerMixer, KeptBlocksAreTheMostPersonalAndUnmixed) {
-  Scene scene;
+  LayerScene scene;
   scene.rule.keep_blocks = 1;
   for (ClientId i = 0; i < kClients; ++i) {
     const auto own = scene.mixer().shares(i).select(1, i);
@@ -105,7 +105,7 @@ TEST(LayerMixer, KeptBlocksAreTheMostPersonalAndUnmixed) {
 }
 
 TEST(LayerMixer, StrangersGetTheUniformMixture) {
-  Scene scene;
+  LayerScene scene;
   scene.rule.keep_blocks = 1;
   const auto expected = (scene.w(0).w.to(at::kDouble) + scene.w(1).w + scene.w(2).w) / 3;
   EXPECT_TRUE(at::allclose(scene.mixer().mixture(3).w.to(at::kDouble), expected, 1e-6));
@@ -114,7 +114,7 @@ TEST(LayerMixer, StrangersGetTheUniformMixture) {
 
 // Who never uploaded has the common initial model and a hypernetwork drawn for it alone.
 TEST(LayerMixer, WhoNeverUploadedIsAsAtTheStart) {
-  Scene scene;
+  LayerScene scene;
   scene.state = scene.rule.init(scene.setup);
   const auto first = scene.model->init(7);
   EXPECT_TRUE(at::allclose(scene.mixer().mixture(1).w, first.w, 1e-5, 1e-7));
@@ -125,14 +125,14 @@ TEST(LayerMixer, WhoNeverUploadedIsAsAtTheStart) {
   EXPECT_TRUE(
       scene.mixer()
           .learned(1, scene.w(0))
-          .equal(Scene{}.rule.net.stepped(
+          .equal(LayerScene{}.rule.net.stepped(
               theta, 1,
               block_products(scene.mixer().mixture(1).w - scene.w(0).w,
                              std::vector<Tensor>(kClients, first.w), scene.mixer().table()))));
 }
 
 TEST(LayerMixer, WhatDoesNotFitIsRefused) {
-  Scene scene;
+  LayerScene scene;
   EXPECT_TRUE(scene.rule.check_memory("pfedla", scene.setup, int64_t{1} << 40).ok());
   scene.setup.clients = 1'000'000;
   const auto status = scene.rule.check_memory("pfedla", scene.setup, 1 << 20);
@@ -141,7 +141,7 @@ TEST(LayerMixer, WhatDoesNotFitIsRefused) {
 }
 
 TEST(LayerMixer, AHypernetworkThatDivergedSaysSo) {
-  Scene scene;
+  LayerScene scene;
   scene.state.theta.put(1, at::full_like(*scene.state.theta.like(), NAN));
   EXPECT_NO_THROW(scene.mixer().shares(0));
   EXPECT_THAT([&] { scene.mixer().shares(1); },

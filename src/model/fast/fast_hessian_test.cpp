@@ -18,7 +18,8 @@ Tensor reference(const Model& model, const Tensor& w, const Tensor& x, const Ten
 }
 
 /// Every layer apart: a small layer cannot hide behind a large one.
-void expect_equal(const FastNet& net, const Sequential& model, int64_t n, Loss loss, uint64_t key) {
+void expect_hessian(const FastNet& net, const Sequential& model, int64_t n, Loss loss,
+                    uint64_t key) {
   const Shape shape{model.spec().sample, net.classes()};
   const int64_t d = net.parameters();
   const Tensor w = model.init(key).w + 0.01 * testing::normal({d}, derive(key, 1)).to(at::kFloat);
@@ -48,8 +49,8 @@ TEST(FastHessian, IsAutogradsForEveryModel) {
       const auto& net = dynamic_cast<const Sequential&>(*model);
       SCOPED_TRACE(name);
       for (const int64_t n : {1, 7})
-        expect_equal(FastNet(net.spec()), net, n, Loss::kCrossEntropy, 11);
-      expect_equal(FastNet(net.spec()), net, 10, Loss::kMultiLabel, 12);
+        expect_hessian(FastNet(net.spec()), net, n, Loss::kCrossEntropy, 11);
+      expect_hessian(FastNet(net.spec()), net, 10, Loss::kMultiLabel, 12);
     }
 }
 
@@ -70,7 +71,7 @@ TEST(FastHessian, OddSizesAgreeWithBothSetsOfKernels) {
   for (const auto* set : sets) {
     SCOPED_TRACE(set->name);
     for (const int64_t n : {7, 70})
-      expect_equal(FastNet(spec, *set), odd, n, Loss::kCrossEntropy, 31);
+      expect_hessian(FastNet(spec, *set), odd, n, Loss::kCrossEntropy, 31);
   }
 }
 

@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 using testing::batch;
+using testing::distance;
 using testing::labels;
 using testing::made;
 
@@ -36,18 +37,13 @@ Answer reference(const Model& model, const Tensor& w, const Tensor& x, const Ten
   return {grads[0], logits.detach(), value.item<double>()};
 }
 
-double distance(const Tensor& a, const Tensor& b) {
-  const Tensor truth = b.to(at::kDouble);
-  return ((a.to(at::kDouble) - truth).norm() / (truth.norm() + 1e-30)).item<double>();
-}
-
 const SequentialSpec& spec_of(const Model& model) {
   return dynamic_cast<const Sequential&>(model).spec();
 }
 
 /// Loss, logits and the gradient of every layer apart: a small layer cannot hide behind a large
 /// one.
-void expect_equal(const FastNet& net, const Model& model, int64_t n, Loss loss, uint64_t key) {
+void expect_autograd(const FastNet& net, const Model& model, int64_t n, Loss loss, uint64_t key) {
   const Shape shape{spec_of(model).sample, net.classes()};
   const Tensor w = weights_of(model, key);
   const Tensor x = batch(shape, n, derive(key, 2)).to(at::kFloat);
@@ -68,43 +64,42 @@ void expect_equal(const FastNet& net, const Model& model, int64_t n, Loss loss, 
   EXPECT_LT(distance(logits, want.logits), 1e-5) << "predict, batch " << n;
 }
 
-struct Case {
+struct FastCase {
   const char* model;
   std::vector<int64_t> sample;
 };
 
-class EveryModel : public ::testing::TestWithParam<Case> {};
+class EveryModel : public ::testing::TestWithParam<FastCase> {};
 
 TEST_P(EveryModel, GradientLossAndLogitsAreAutograds) {
   const auto model = made(GetParam().model, {GetParam().sample, 10});
   const FastNet net(spec_of(*model));
   EXPECT_EQ(net.parameters(), model->layout().numel());
   for (const int64_t n : {1, 7, 10, 32}) {
-    expect_equal(net, *model, n, Loss::kCrossEntropy, 11);
-    expect_equal(net, *model, n, Loss::kMultiLabel, 12);
+    expect_autograd(net, *model, n, Loss::kCrossEntropy, 11);
+    expect_autograd(net, *model, n, Loss::kMultiLabel, 12);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Small, EveryModel,
-                         ::testing::Values(Case{"mlp100", {1, 28, 28}}, Case{"mlp100", {3, 32, 32}},
-                                           Case{"lenet", {1, 28, 28}}, Case{"lenet", {3, 32, 32}},
-                                           Case{"lenet16", {1, 28, 28}},
-                                           Case{"lenet16", {3, 32, 32}}, Case{"facnn", {1, 28, 28}},
-                                           Case{"facnn", {3, 32, 32}}, Case{"cnn32-s", {1, 28, 28}},
-                                           Case{"cnn32-s", {3, 32, 32}},
-                                           Case{"alex28-s", {1, 28, 28}},
-                                           Case{"alex28-s", {3, 32, 32}}),
-                         [](const auto& item) {
-                           std::string name = item.param.model;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name + "_" + std::to_string(item.param.sample[0]) + "x" +
-                                  std::to_string(item.param.sample[1]);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Small, EveryModel,
+    ::testing::Values(FastCase{"mlp100", {1, 28, 28}}, FastCase{"mlp100", {3, 32, 32}},
+                      FastCase{"lenet", {1, 28, 28}}, FastCase{"lenet", {3, 32, 32}},
+                      FastCase{"lenet16", {1, 28, 28}}, FastCase{"lenet16", {3, 32, 32}},
+                      FastCase{"facnn", {1, 28, 28}}, FastCase{"facnn", {3, 32, 32}},
+                      FastCase{"cnn32-s", {1, 28, 28}}, FastCase{"cnn32-s", {3, 32, 32}},
+                      FastCase{"alex28-s", {1, 28, 28}}, FastCase{"alex28-s", {3, 32, 32}}),
+    [](const auto& item) {
+      std::string name = item.param.model;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name + "_" + std::to_string(item.param.sample[0]) + "x" +
+             std::to_string(item.param.sample[1]);
+    });
 
 TEST(FastNet, LargeNetworksAgreeToo) {
   for (const char* name : {"cnn128", "alex28"}) {
     const auto model = made(name, {{1, 28, 28}, 10});
-    expect_equal(FastNet(spec_of(*model)), *model, 3, Loss::kCrossEntropy, 21);
+    expect_autograd(FastNet(spec_of(*model)), *model, 3, Loss::kCrossEntropy, 21);
   }
 }
 
@@ -129,9 +124,9 @@ TEST(FastNet, OddSizesAgreeWithBothSetsOfKernels) {
   for (const auto* set : sets) {
     SCOPED_TRACE(set->name);
     for (const int64_t n : {1, 7, 70}) {
-      expect_equal(FastNet(odd_spec(), *set), odd, n, Loss::kCrossEntropy, 31);
+      expect_autograd(FastNet(odd_spec(), *set), odd, n, Loss::kCrossEntropy, 31);
     }
-    expect_equal(FastNet(spec_of(*lenet), *set), *lenet, 9, Loss::kMultiLabel, 32);
+    expect_autograd(FastNet(spec_of(*lenet), *set), *lenet, 9, Loss::kMultiLabel, 32);
   }
 }
 

@@ -11,10 +11,7 @@
 namespace tessera {
 namespace {
 
-double distance(const Tensor& a, const Tensor& b) {
-  const Tensor truth = b.to(at::kDouble);
-  return ((a.to(at::kDouble) - truth).norm() / (truth.norm() + 1e-30)).item<double>();
-}
+using testing::distance;
 
 /// Two blocks and odd sizes: 7 tokens, 3 heads, an image that is not square.
 VitSpec odd() {
@@ -62,7 +59,7 @@ struct Problem {
 };
 
 /// Loss, logits and the gradient of every layer apart, against autograd in float64.
-void expect_equal(const VitSpec& spec, int64_t n, Loss loss, const fast::Kernels& kernels) {
+void expect_vit(const VitSpec& spec, int64_t n, Loss loss, const fast::Kernels& kernels) {
   SCOPED_TRACE(::testing::Message() << kernels.name << ", batch " << n << ", dim " << spec.dim);
   const Problem p(spec, n, derive(7, n));
   const FastVit net(spec, p.model.layout(), kernels);
@@ -89,14 +86,14 @@ TEST(FastVit, GradientLossAndLogitsAreAutograds) {
   std::vector<const fast::Kernels*> sets{&fast::portable_kernels()};
   if (fast::avx2_supported()) sets.push_back(&fast::avx2_kernels());
   for (const auto* kernels : sets) {
-    expect_equal(like_vit_s(), 37, Loss::kCrossEntropy, *kernels);  // groups of 16, 16 and 5
-    expect_equal(like_vit_s(), 1, Loss::kMultiLabel, *kernels);
-    expect_equal(odd(), 50, Loss::kMultiLabel, *kernels);
-    expect_equal(odd(), 3, Loss::kCrossEntropy, *kernels);
-    expect_equal(with(odd(), &VitSpec::depth, 1), 4, Loss::kCrossEntropy, *kernels);
-    expect_equal(with(odd(), &VitSpec::width, 12), 4, Loss::kCrossEntropy, *kernels);  // 9 tokens
-    expect_equal(with(odd(), &VitSpec::height, 3), 4, Loss::kCrossEntropy, *kernels);  // 4 tokens
-    expect_equal(with(odd(), &VitSpec::head_dim, 32), 4, Loss::kCrossEntropy, *kernels);
+    expect_vit(like_vit_s(), 37, Loss::kCrossEntropy, *kernels);  // groups of 16, 16 and 5
+    expect_vit(like_vit_s(), 1, Loss::kMultiLabel, *kernels);
+    expect_vit(odd(), 50, Loss::kMultiLabel, *kernels);
+    expect_vit(odd(), 3, Loss::kCrossEntropy, *kernels);
+    expect_vit(with(odd(), &VitSpec::depth, 1), 4, Loss::kCrossEntropy, *kernels);
+    expect_vit(with(odd(), &VitSpec::width, 12), 4, Loss::kCrossEntropy, *kernels);  // 9 tokens
+    expect_vit(with(odd(), &VitSpec::height, 3), 4, Loss::kCrossEntropy, *kernels);  // 4 tokens
+    expect_vit(with(odd(), &VitSpec::head_dim, 32), 4, Loss::kCrossEntropy, *kernels);
   }
 }
 
