@@ -30,10 +30,11 @@ ExportedModel exported(const SavedModel& saved) {
                        {"round", std::to_string(saved.round)},
                        {"model", saved.options.name},
                        {"input", schema_json(saved.inputs)},
+                       {"loss", loss_name(saved.loss)},
                        {"config_digest", saved.config_digest}}};
 }
 
-Result<Bytes> bytes_of(const ExportedModel& model, const std::string& format) {
+Result<Bytes> encoded(const ExportedModel& model, const std::string& format) {
   if (format == "torchscript") return to_torchscript(model);
   if (format == "onnx") return to_onnx(model);
   return format == "npz" ? to_npz(model) : to_safetensors(model);
@@ -43,7 +44,7 @@ Result<std::string> export_one(const SavedModel& saved, const ExportArgs& args) 
   const auto name = saved.view == kGlobal ? std::string(kGlobalFile) : model_file(saved.client);
   const auto stem = std::filesystem::path(name).stem().string();
   const auto path = (args.out.empty() ? "." : args.out) + "/" + stem + ending_of(args.to);
-  auto bytes = bytes_of(exported(saved), args.to);
+  auto bytes = encoded(exported(saved), args.to);
   if (!bytes.ok()) return at_place(bytes.status(), "client " + saved.client);
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path, *bytes));
   return path;
@@ -55,7 +56,9 @@ Status export_command(const ExportArgs& args) {
   if (!args.out.empty()) TESSERA_RETURN_IF_ERROR(make_dirs(args.out));
   std::vector<std::string> clients{args.client};
   if (args.client == "all") {
-    TESSERA_ASSIGN(clients, saved_models(args.run));
+    TESSERA_ASSIGN(auto known, saved_models(args.run));
+    for (const auto& file : known.left_out) print_note("left out: " + file);
+    clients = std::move(known.names);
     if (clients.empty()) return load_model_of(args.run, args.client).status();
   }
   std::vector<std::string> paths;

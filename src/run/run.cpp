@@ -198,7 +198,8 @@ Status Runner::open_dump() {
 Status Runner::load() {
   const auto seed = static_cast<uint64_t>(experiment_.run.seed);
   TESSERA_ASSIGN(federation_, load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
-  for (const auto& text : federation_.notes) note(text);
+  if (request_.tell_data)
+    for (const auto& text : federation_.notes) note(text);
   train_ = resolved_train(experiment_, federation_);
   return ok();
 }
@@ -250,6 +251,7 @@ SavedModel Runner::described(const std::string& client, const std::string& view)
                  .shape = {federation_.sample_shape, federation_.classes},
                  .class_names = federation_.class_names,
                  .inputs = federation_.input,
+                 .loss = train_.loss_kind().kind,
                  .config_digest = config_digest(config_)};
   // The run's model outlives everything here, so nobody has to own it.
   out.model = std::shared_ptr<const Model>(std::shared_ptr<void>(), &model);
@@ -304,9 +306,17 @@ Status Runner::save_global() {
   if (!weights) return ok();
   auto model = described(kGlobal, kGlobal);
   // Everybody's scaling is the same or nobody can use one model on raw rows.
-  const auto& first = federation_.clients.front().scaling;
-  const bool common = first && experiment_.data.standardize != "client";
-  if (common) model.scaling = *first;
+  const auto scaling_of = [](const ClientData& data) {
+    return data.scaling ? *data.scaling : Scaling();
+  };
+  model.scaling = scaling_of(federation_.clients.front());
+  for (const auto& client : federation_.clients)
+    if (scaling_of(client) != model.scaling) {
+      note(
+          "models/global.safetensors is not written: every client scales its inputs by its own "
+          "rows (data.standardize = \"client\"), so one model cannot take raw rows");
+      return ok();
+    }
   model.weights = *weights;
   return save_model(path("models"), model);
 }
