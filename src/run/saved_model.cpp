@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* kEnding = ".safetensors";
-constexpr const char* kPrefix = "client-";
+constexpr const char* kModelPrefix = "client-";
 constexpr const char* kCrossEntropyLoss = "ce";
 constexpr const char* kMultiLabelLoss = "multilabel";
 constexpr int64_t kBatch = 256;
@@ -123,7 +123,7 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
 }  // namespace
 
 std::string model_file(const std::string& client) {
-  std::string out = kPrefix;
+  std::string out = kModelPrefix;
   for (const char c : client)
     out += stays(c) ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
   return out + kEnding;
@@ -131,10 +131,10 @@ std::string model_file(const std::string& client) {
 
 std::optional<std::string> client_of_file(const std::string& file) {
   const std::string_view name(file);
-  if (!name.starts_with(kPrefix) || !name.ends_with(kEnding)) return std::nullopt;
+  if (!name.starts_with(kModelPrefix) || !name.ends_with(kEnding)) return std::nullopt;
   const size_t end = name.size() - std::string_view(kEnding).size();
   std::string out;
-  for (size_t at = std::string_view(kPrefix).size(); at < end; ++at) {
+  for (size_t at = std::string_view(kModelPrefix).size(); at < end; ++at) {
     if (name[at] != '%') {
       out += name[at];
       continue;
@@ -206,7 +206,7 @@ Result<ModelList> saved_models(const std::string& run) {
       global = true;
     } else if (auto client = client_of_file(file)) {
       out.names.push_back(*std::move(client));
-    } else if (file.starts_with(kPrefix) && file.ends_with(kEnding)) {
+    } else if (file.starts_with(kModelPrefix) && file.ends_with(kEnding)) {
       out.left_out.push_back(
           fmt::format("{}: not the name of a client's model; it was renamed", printable(file)));
     }
