@@ -304,20 +304,13 @@ const SavedModel* Runner::chosen_model(const std::optional<SavedModel>& pre,
 Status Runner::save_global() {
   const auto weights = simulation_->driver().global(round_);
   if (!weights) return ok();
+  const auto scaling = common_scaling(federation_);
+  if (!scaling) {
+    note(kNoGlobalModel);
+    return ok();
+  }
   auto model = described(kGlobal, kGlobal);
-  // Everybody's scaling is the same or nobody can use one model on raw rows.
-  const auto scaling_of = [](const ClientData& data) {
-    return data.scaling ? *data.scaling : Scaling();
-  };
-  model.scaling = scaling_of(federation_.clients.front());
-  for (const auto& client : federation_.clients)
-    if (scaling_of(client) != model.scaling) {
-      note(
-          "models/global.safetensors is not written: every client scales its inputs by its own "
-          "rows (data.standardize = \"client\"), so one model cannot take raw rows");
-      return ok();
-    }
-  model.weights = *weights;
+  model.scaling = *scaling, model.weights = *weights;
   return save_model(path("models"), model);
 }
 

@@ -248,6 +248,16 @@ Result<SavedModel> load_model_of(const std::string& run, const std::string& clie
               suggestion(client, known.names));
 }
 
+std::optional<Scaling> common_scaling(const Federation& federation) {
+  const auto scaling_of = [](const ClientData& data) {
+    return data.scaling ? *data.scaling : Scaling();
+  };
+  const auto first = scaling_of(federation.clients.front());
+  for (const auto& client : federation.clients)
+    if (scaling_of(client) != first) return std::nullopt;
+  return first;
+}
+
 Tensor predict(const SavedModel& saved, const Tensor& rows) {
   std::vector<Tensor> out;
   for (int64_t begin = 0; begin < rows.size(0); begin += kBatch)

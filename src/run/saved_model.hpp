@@ -61,6 +61,13 @@ struct ModelList {
 /// A run's saved models by the names of their files; none is read.
 Result<ModelList> saved_models(const std::string& run);
 
+/// How everybody's inputs are scaled; empty lists: not at all. None where clients differ: then no
+/// one model can take raw rows, and kNoGlobalModel says so.
+std::optional<Scaling> common_scaling(const Federation& federation);
+inline constexpr const char* kNoGlobalModel =
+    "models/global.safetensors is not written: every client scales its inputs by its own rows "
+    "(data.standardize = \"client\"), so one model cannot take raw rows";
+
 /// Raw rows [n, …] as read_inputs gives them to logits [n, classes], scaled as in training.
 Tensor predict(const SavedModel& saved, const Tensor& rows);
 
