@@ -13,7 +13,7 @@ import unittest
 
 import numpy as np
 import tessera
-from support import CLASSES, FEATURES, SIZES, experiment, forward, make_data, packed
+from support import CLASSES, FEATURES, SIZES, experiment, forward, logits_of, make_data, packed
 
 
 def setUpModule():
@@ -193,6 +193,14 @@ class OtherRuns(unittest.TestCase):
                                    run.summary["accuracy_" + view]["mean"])
         self.assertNotEqual(run.client_metrics("pre")["loss"].tolist(),
                             run.client_metrics("post")["loss"].tolist())
+
+    def test_probabilities_are_those_of_the_loss(self):
+        run = tessera.run(experiment(WORK / "data"), WORK / "multilabel", quiet=True,
+                          sets={"train.loss": "multilabel"})
+        x, state = DATA["2"]["x_test"], run.models["2"]
+        self.assertEqual(state.metadata["loss"], "multilabel")
+        expected = 1 / (1 + np.exp(-logits_of(state, state.prepare(x))))
+        np.testing.assert_allclose(tessera.predict(run, "2", x).probabilities, expected, atol=1e-5)
 
     def test_a_path_and_the_default_directory(self):
         file = WORK / "file.toml"

@@ -102,6 +102,7 @@ std::string option_domain(const BoundOption& option) {
                              [&](const int64_t*) { return number_domain(spec, "whole number"); },
                              [&](const double*) { return number_domain(spec, "number"); },
                              [&](const std::string*) {
+                               if (spec.names) return std::string("text or list of texts");
                                return spec.choices.empty() ? std::string("text") : choices();
                              },
                              [&](const std::vector<int64_t>*) {

@@ -28,6 +28,7 @@ struct OptionSpec {
   double max = std::numeric_limits<double>::infinity();
   bool open_min = false;             // value must be > min, not >=
   std::vector<std::string> choices;  // for strings; empty = any text
+  bool names = false;                // for strings: a comma list, which a list of texts may give
 };
 
 /// No check beyond the type.
@@ -54,6 +55,13 @@ inline OptionSpec above(std::string key, double min, std::string help) {
 inline OptionSpec one_of(std::string key, std::vector<std::string> choices, std::string help) {
   OptionSpec spec{std::move(key), std::move(help)};
   spec.choices = std::move(choices);
+  return spec;
+}
+
+/// Text of names between commas (base/text.hpp: comma_list); a file may also give a list of texts.
+inline OptionSpec names_of(std::string key, std::string help) {
+  OptionSpec spec{std::move(key), std::move(help)};
+  spec.names = true;
   return spec;
 }
 

@@ -39,6 +39,51 @@ bool numeric(std::string_view cell) {
                             std::isdigit(static_cast<unsigned char>(cell[1]))));
 }
 
+std::string in_quotes(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
+  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
+  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+/// A piece of a comma list that needs no quotes.
+bool is_bare(const std::string& name) {
+  return !name.empty() && name.front() != '"' && name.find(',') == std::string::npos &&
+         trimmed(name) == name;
+}
+
+/// Where the first piece of a comma list ends: at a comma outside of quotes. A quote that is never
+/// closed is a character like others.
+size_t end_of_piece(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t");
+  if (first == std::string_view::npos || text[first] != '"') return text.find(',');
+  bool inside = false;
+  for (size_t at = first; at < text.size(); ++at) {
+    if (text[at] == '"') inside = !inside;
+    if (text[at] == ',' && !inside) return at;
+  }
+  return inside ? text.find(',') : std::string_view::npos;
+}
+
+/// The piece as it is if it is not in quotes, or if a quote in it stands alone.
+std::string unquoted(std::string_view piece) {
+  if (piece.size() < 2 || piece.front() != '"' || piece.back() != '"') return std::string(piece);
+  std::string out;
+  for (size_t at = 1; at + 1 < piece.size(); ++at) {
+    out += piece[at];
+    if (piece[at] != '"') continue;
+    if (at + 2 == piece.size() || piece[at + 1] != '"') return std::string(piece);
+    ++at;
+  }
+  return out;
+}
+
 }  // namespace
 
 std::optional<int64_t> whole_number(std::string_view text) {
@@ -152,17 +197,32 @@ size_t utf8_length(std::string_view text) {
 
 std::vector<std::string> comma_list(std::string_view text) {
   std::vector<std::string> out;
-  const auto blank = [](char c) { return c == ' ' || c == '\t'; };
   for (bool more = !text.empty(); more;) {
-    const size_t comma = text.find(',');
-    auto piece = text.substr(0, comma);
-    while (!piece.empty() && blank(piece.front())) piece.remove_prefix(1);
-    while (!piece.empty() && blank(piece.back())) piece.remove_suffix(1);
-    out.emplace_back(piece);
+    const size_t comma = end_of_piece(text);
+    out.push_back(unquoted(trimmed(text.substr(0, comma))));
     more = comma != std::string_view::npos;
     if (more) text.remove_prefix(comma + 1);
   }
   return out;
+}
+
+std::string comma_text(const std::vector<std::string>& names) {
+  std::vector<std::string> out;
+  for (const auto& name : names) out.push_back(is_bare(name) ? name : in_quotes(name));
+  return join(out, ",");
+}
+
+std::string toml_names(const std::vector<std::string>& names) {
+  if (std::all_of(names.begin(), names.end(), is_bare))
+    return fmt::format("\"{}\"", join(names, ","));
+  std::vector<std::string> out;
+  for (const auto& name : names) {
+    out.emplace_back("\"");
+    for (const char c : name)
+      out.back() += c == '"' || c == '\\' ? std::string{'\\', c} : std::string{c};
+    out.back() += '"';
+  }
+  return fmt::format("[{}]", join(out, ", "));
 }
 
 bool is_plain_name(std::string_view name) {
@@ -173,9 +233,7 @@ bool is_plain_name(std::string_view name) {
 
 std::string csv_cell(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  return in_quotes(text);
 }
 
 std::string Table::text() const {

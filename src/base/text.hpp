@@ -35,8 +35,14 @@ bool natural_less(std::string_view a, std::string_view b);
 std::optional<uint32_t> next_character(std::string_view text, size_t& at);
 /// Bytes of the longest beginning that is valid UTF-8: all of a valid text.
 size_t utf8_length(std::string_view text);
-/// The pieces between commas, without blanks around them; empty text has none.
+/// The pieces between commas, without blanks around them; empty text has none. A piece in double
+/// quotes is taken as it is, commas and blanks too, with "" for a quote.
 std::vector<std::string> comma_list(std::string_view text);
+/// The text of which comma_list makes these names again.
+std::string comma_text(const std::vector<std::string>& names);
+/// The same as a value in a TOML file, for messages: "a,b", or ["a, b", "c"] where commas are part
+/// of a name.
+std::string toml_names(const std::vector<std::string>& names);
 /// Fit for a key and for a file on any system: 1 to 64 of a-z, 0-9, - and _.
 bool is_plain_name(std::string_view name);
 /// A cell of a CSV file, quoted where RFC 4180 demands it. Text that looks like a formula is not

@@ -185,6 +185,24 @@ TEST(Text, CommaLists) {
   EXPECT_EQ(comma_list(" sex ,ward no, "), (std::vector<std::string>{"sex", "ward no", ""}));
 }
 
+TEST(Text, CommaListsHoldNamesWithCommasInQuotes) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(comma_list(R"("ill, treated", well ," x")"), (Names{"ill, treated", "well", " x"}));
+  EXPECT_EQ(comma_list(R"("say ""no"", please",b)"), (Names{"say \"no\", please", "b"}));
+  EXPECT_EQ(comma_list(R"("")"), Names{""});
+  // Quotes count at the beginning of a piece, and where they are closed.
+  EXPECT_EQ(comma_list(R"(6" pipe,"b,c)"), (Names{"6\" pipe", "\"b", "c"}));
+  EXPECT_EQ(comma_list(R"("a"b",c,"d" e)"), (Names{"\"a\"b\"", "c", "\"d\" e"}));
+
+  EXPECT_EQ(comma_text({"sex", "ward no"}), "sex,ward no");
+  EXPECT_EQ(comma_text({"a, b", "c"}), R"("a, b",c)");
+  const Names odd{"", "a,b", "\"q\"", " x ", "6\" pipe", "\",\""};
+  EXPECT_EQ(comma_list(comma_text(odd)), odd);
+
+  EXPECT_EQ(toml_names({"no", "yes"}), R"("no,yes")");
+  EXPECT_EQ(toml_names({"a, b", "c\"d"}), R"(["a, b", "c\"d"])");
+}
+
 TEST(Text, WholeNumbersAreDigitsAndNothingElse) {
   EXPECT_EQ(whole_number("0"), 0);
   EXPECT_EQ(whole_number("007"), 7);

@@ -18,6 +18,7 @@ Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& arg
                      .resume = args.resume,
                      .force = args.force,
                      .through_wire = args.through_wire,
+                     .tell_data = args.tell_data,
                      .on_progress =
                          [&](const Progress& progress) {
                            view.update([=](int width) {

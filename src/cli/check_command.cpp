@@ -51,8 +51,9 @@ std::string text_of(const Plan& plan) {
   };
   line("experiment", fmt::format("{}, seed {}", experiment.run.name, experiment.run.seed));
   line("method", fmt::format("{}: {}", experiment.method.name, experiment.method.line));
-  line("data", fmt::format("{}, {}, {}, {} classes", federation.set, experiment.data.partition,
-                           fmt::join(federation.sample_shape, "×"), federation.classes));
+  line("data",
+       fmt::format("{}, {}, {} inputs, {} classes", federation.set, experiment.data.partition,
+                   fmt::join(federation.sample_shape, "×"), federation.classes));
   for (const auto& note : federation.notes) line("", note);
   line("clients", fmt::format("{}, {} in a round{}", plan.clients(), cohort,
                               federation.newcomers.empty()

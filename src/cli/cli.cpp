@@ -202,35 +202,45 @@ void add_data(Cli& cli, DataArgs& args, bool& json) {
   get->callback([&] { cli.action = [&] { return get_data(args.get); }; });
 }
 
-void add_predict(Cli& cli, PredictArgs& args) {
-  auto* sub = cli.command(cli.app, "predict", "what a client's saved model says of new rows",
-                          "tessera predict runs/quickstart/fedper-s1 --client 7 --data x.npz");
+/// What commands that take a saved model have in common; `all`: of every client, if asked for.
+CLI::App* add_model_command(Cli& cli, ModelArgs& args, bool all, const char* name, const char* line,
+                            const char* example) {
+  auto* sub = cli.command(cli.app, name, line, example);
   sub->add_option("RUN", args.run, "a run's directory, or a model's file")->required();
-  sub->add_option("--client", args.client, "whose model: a client's name, or global")
+  sub->add_option(
+         "--client", args.client,
+         fmt::format("whose model: a client's name{}", all ? ", global or all" : ", or global"))
       ->type_name("NAME");
+  sub->add_option("-o,--out", args.out);
+  sub->add_flag("--json", args.json);
+  cli.add_plugins(*sub);
+  return sub;
+}
+
+void add_predict(Cli& cli, PredictArgs& args) {
+  auto* sub =
+      add_model_command(cli, args, false, "predict", "what a client's saved model says of new rows",
+                        "tessera predict runs/quickstart/fedper-s1 --client 7 --data x.npz");
   sub->add_option("--data", args.data, "rows to predict: x.csv, or x.npz with the array x")
       ->type_name("FILE")
       ->required();
-  sub->add_option("-o,--out", args.out, "write there instead of standard output")
-      ->type_name("FILE");
   sub->add_flag("--proba", args.proba, "the probability of every class, too");
-  sub->add_flag("--json", args.json, "JSON instead of CSV");
-  cli.add_plugins(*sub);
+  sub->get_option("--out")
+      ->description("write there instead of standard output")
+      ->type_name("FILE");
+  sub->get_option("--json")->description("JSON instead of CSV");
   sub->callback([&] { cli.action = [&] { return predict_command(args); }; });
 }
 
 void add_export(Cli& cli, ExportArgs& args) {
-  auto* sub = cli.command(cli.app, "export", "saved models for other programs",
-                          "tessera export runs/quickstart/fedper-s1 --client 7 --to onnx");
-  sub->add_option("RUN", args.run, "a run's directory, or a model's file")->required();
-  sub->add_option("--client", args.client, "whose model: a client's name, global or all")
-      ->type_name("NAME");
+  auto* sub = add_model_command(cli, args, true, "export", "saved models for other programs",
+                                "tessera export runs/quickstart/fedper-s1 --client 7 --to onnx");
   sub->add_option("--to", args.to, "torchscript, onnx, safetensors or npz")
       ->type_name("FORMAT")
       ->required()
       ->check(CLI::IsMember({"torchscript", "onnx", "safetensors", "npz"}));
-  sub->add_option("-o,--out", args.out, "directory (default: the current one)")->type_name("DIR");
-  sub->add_flag("--json", args.json, "print the paths as JSON");
+  sub->get_option("--out")->description("directory (default: the current one)")->type_name("DIR");
+  sub->get_option("--json")->description("print the paths as JSON");
   sub->callback([&] { cli.action = [&] { return export_command(args); }; });
 }
 

@@ -33,6 +33,7 @@ struct RunArgs {
   std::string out;  // empty: below runs/<name>
   int threads = 1;
   bool resume = false, force = false, json = false, quiet = false, through_wire = false;
+  bool tell_data = true;                    // false: others of a comparison have told it
   const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C
 };
 
@@ -56,22 +57,25 @@ Status check_command(const ExperimentArgs& args, bool json);
 /// and prints the paths.
 Status report_command(const std::string& dir, bool json);
 
-struct PredictArgs {
+/// Which saved model, and where to.
+struct ModelArgs {
   std::string run;     // a run's directory, or one model's file
-  std::string client;  // a name, or "global"
-  std::string data;    // x.csv or x.npz
-  std::string out;     // empty: standard output
-  bool proba = false, json = false;
+  std::string client;  // a name, or "global"; empty for a file
+  std::string out;
+  bool json = false;
+};
+
+/// `out` is a file, empty: standard output.
+struct PredictArgs : ModelArgs {
+  std::string data;  // x.csv or x.npz
+  bool proba = false;
 };
 /// What a saved model says of new rows, as CSV or JSON.
 Status predict_command(const PredictArgs& args);
 
-struct ExportArgs {
-  std::string run;     // a run's directory, or one model's file
-  std::string client;  // a name, "global" or "all"
-  std::string to;      // torchscript, onnx, safetensors, npz
-  std::string out;     // a directory; empty: the current one
-  bool json = false;   // paths as a list
+/// `client` may be "all"; `out` is a directory, empty: the current one.
+struct ExportArgs : ModelArgs {
+  std::string to;  // torchscript, onnx, safetensors, npz
 };
 /// Saved models in a form that other programs read; prints the paths.
 Status export_command(const ExportArgs& args);

@@ -102,6 +102,9 @@ Result<nlohmann::json> ComparePlayer::summary_of(const PlannedRun& cell, const s
   }
   auto run = args_.run;
   run.resume = true, run.force = false;
+  // Of other seeds the same would be said again.
+  const auto data = data_of(cell.experiment);
+  run.tell_data = told_.insert(data.substr(data.find('\n'))).second;
   auto summary = run_cell(cell.experiment, run, dir, label);
   if (!summary.ok() && args_.run.force && error_of(summary.status()) == Error::kInvalid) {
     run.resume = false, run.force = true;

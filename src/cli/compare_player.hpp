@@ -3,6 +3,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,7 @@ class ComparePlayer {
   std::string out_;
   size_t count_ = 0, done_ = 0;                     // cells, for people
   std::map<std::string, nlohmann::json> finished_;  // summaries by directory
+  std::set<std::string> told_;                      // sections [data] whose data were described
 };
 
 }  // namespace tessera

@@ -30,6 +30,7 @@ ExportedModel exported(const SavedModel& saved) {
                        {"round", std::to_string(saved.round)},
                        {"model", saved.options.name},
                        {"input", schema_json(saved.inputs)},
+                       {"loss", loss_name(saved.loss)},
                        {"config_digest", saved.config_digest}}};
 }
 
@@ -55,7 +56,9 @@ Status export_command(const ExportArgs& args) {
   if (!args.out.empty()) TESSERA_RETURN_IF_ERROR(make_dirs(args.out));
   std::vector<std::string> clients{args.client};
   if (args.client == "all") {
-    TESSERA_ASSIGN(clients, saved_models(args.run));
+    TESSERA_ASSIGN(auto known, saved_models(args.run));
+    for (const auto& file : known.left_out) print_note("left out: " + file);
+    clients = std::move(known.names);
     if (clients.empty()) return load_model_of(args.run, args.client).status();
   }
   std::vector<std::string> paths;

@@ -18,7 +18,8 @@ struct Predicted {
 
 Predicted predicted(const SavedModel& saved, const Tensor& rows) {
   const auto logits = predict(saved, rows);
-  return {logits.argmax(1).contiguous(), at::softmax(logits, 1).contiguous()};
+  return {logits.argmax(1).contiguous(),
+          class_probabilities(saved.loss, logits).to(at::kFloat).contiguous()};
 }
 
 nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba) {
@@ -43,7 +44,7 @@ nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba
 std::string as_csv(const SavedModel& saved, const Predicted& out, bool proba) {
   std::vector<std::string> header{"row", "predicted"};
   if (proba)
-    for (const auto& name : saved.class_names) header.push_back("p " + name);
+    for (const auto& name : saved.class_names) header.push_back("p_" + name);
   Table table(std::move(header));
   for (int64_t i = 0; i < out.labels.numel(); ++i) {
     const auto label = static_cast<size_t>(out.labels.data_ptr<int64_t>()[i]);
@@ -67,7 +68,7 @@ Result<SavedModel> find_model(const std::string& run, const std::string& client)
   if (!client.empty()) return load_model_of(run, client);
   TESSERA_ASSIGN(const auto known, saved_models(run));
   return fail(Error::kInvalid, "--client is needed: whose model? ({} has {})", run,
-              known.empty() ? "none" : join(known, ", "));
+              known.names.empty() ? "none" : join(known.names, ", "));
 }
 
 Status predict_command(const PredictArgs& args) {

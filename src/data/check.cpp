@@ -150,7 +150,9 @@ void check_own(const DataOptions& options, std::vector<std::string>& problems) {
   std::vector<Use> columns{{options.label, "label"}, {options.client, "client"}}, classes;
   const auto add = [&](const char* key, const std::string& list, std::vector<Use>& to) {
     for (auto& name : comma_list(list)) {
-      if (name.empty()) problems.push_back(fmt::format("{} = \"{}\" has an empty name", key, list));
+      if (name.empty())
+        problems.push_back(
+            fmt::format("{} = {} has an empty name", key, toml_names(comma_list(list))));
       to.push_back({std::move(name), key});
     }
   };
@@ -161,7 +163,7 @@ void check_own(const DataOptions& options, std::vector<std::string>& problems) {
   check_twice(classes, problems);
   if (classes.size() == 1)
     problems.push_back(
-        fmt::format("class_names = \"{}\" must have two names or more", options.class_names));
+        fmt::format("class_names = {} must have two names or more", toml_names({classes[0].name})));
 }
 
 void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::string>& problems) {

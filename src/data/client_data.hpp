@@ -27,6 +27,7 @@ struct Pool {
 /// feature that never varied; features left alone (one-hot) have 0 and 1. Empty: nothing was done.
 struct Scaling {
   std::vector<float> mean, scale;
+  bool operator==(const Scaling&) const = default;
 };
 
 struct Examples {

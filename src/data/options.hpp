@@ -42,7 +42,7 @@ struct DataOptions {
   bool station_id = false;       // air
   std::string stats = "local";   // air
 
-  // Of own data (own, npz); lists are names between commas.
+  // Of own data (own, npz); lists are names between commas (base/text.hpp).
   std::string client;                // one file for all: the column or array that tells whose row
   std::string label;                 // csv: the column of the labels
   std::string categorical;           // csv: columns of text that become one-hot inputs
@@ -96,11 +96,11 @@ struct DataOptions {
           "own, data_dir is one file: the column (npz: array) that names each row's client"),
       o.client);
     f(any("label", "own, csv: the column that holds the labels"), o.label);
-    f(any("categorical", "own, csv: text columns to turn into 0/1 inputs, \"sex,ward\""),
+    f(names_of("categorical", "own, csv: text columns to turn into 0/1 inputs, \"sex,ward\""),
       o.categorical);
-    f(any("ignore", "own, csv: columns to leave out, \"id,date\""), o.ignore);
-    f(any("class_names",
-          "own: names of classes 0, 1, …, \"no,yes\"; text labels must be among them"),
+    f(names_of("ignore", "own, csv: columns to leave out, \"id,date\""), o.ignore);
+    f(names_of("class_names",
+               "own: names of classes 0, 1, …, \"no,yes\"; text labels must be among them"),
       o.class_names);
     f(between("test", 0.01, 0.9,
               "own: fraction of a client's rows to test on, if it has no test part"),

@@ -53,9 +53,9 @@ Status check_texts(const Csv& csv, const std::vector<size_t>& which,
   }
   if (names.empty()) return ok();
   return fail(Error::kInvalid,
-              "{}; columns with text: {}; turn categories into numbers with categorical = \"{}\", "
+              "{}; columns with text: {}; turn categories into numbers with categorical = {}, "
               "or leave columns out with ignore = \"…\"",
-              first, join(names, ", "), join(names, ","));
+              first, join(names, ", "), toml_names(names));
 }
 
 // Whole numbers where all labels are such, else texts.
@@ -166,8 +166,8 @@ Result<InputSchema> schema_of(const std::vector<OwnClient>& clients) {
       if (seen.size() > kMaxCategories)
         return fail(Error::kInvalid,
                     "column '{}' has {} different texts, too many for categories; if it names the "
-                    "rows, leave it out with ignore = \"{}\"",
-                    printable(first.name), seen.size(), printable(first.name));
+                    "rows, leave it out with ignore = {}",
+                    printable(first.name), seen.size(), toml_names({printable(first.name)}));
       column.categories.assign(seen.begin(), seen.end());
       std::sort(column.categories.begin(), column.categories.end(), natural_less);
     }

@@ -27,9 +27,9 @@ Status check_keys(const OwnFiles& files, const DataOptions& options) {
                                    {"ignore", options.ignore}})
     if (!value.empty())
       return fail(Error::kInvalid,
-                  "[data] {} = \"{}\" does nothing with .npz files, which have arrays and no named "
+                  "[data] {} = {} does nothing with .npz files, which have arrays and no named "
                   "columns; remove it",
-                  key, value);
+                  key, toml_names(comma_list(value)));
   return ok();
 }
 

@@ -83,9 +83,9 @@ Result<OwnClasses> by_list(const std::vector<OwnClient>& clients,
         names, numbered(clients, names), {fmt::format("labels by class_names: {}", listed(names))}};
   if (!places)
     return fail(Error::kInvalid,
-                "{} has label '{}', which is not in class_names = \"{}\" (where all labels are "
+                "{} has label '{}', which is not in class_names = {} (where all labels are "
                 "numbers, they may also be places in that list, from 0)",
-                unknown->text(), printable(label), printable(join(names, ","), 200));
+                unknown->text(), printable(label), printable(toml_names(names), 200));
   return OwnClasses{names,
                     as_they_are(clients),
                     {fmt::format("labels are numbers of class_names: {}", listed(names))}};

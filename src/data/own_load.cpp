@@ -82,9 +82,9 @@ Status align_columns(const OwnClient& first, OwnClient& client) {
   }
   if (!extra.empty())
     return fail(Error::kInvalid,
-                "{}: has a column '{}', which {} has not; leave it out with ignore = \"{}\"",
+                "{}: has a column '{}', which {} has not; leave it out with ignore = {}",
                 file_of(client), printable(extra.front()), file_of(first),
-                printable(extra.front()));
+                toml_names({printable(extra.front())}));
   client.columns = std::move(sorted);
   return ok();
 }
@@ -283,8 +283,9 @@ Status note_files(const OwnFiles& files, const Read& read, const DataOptions& op
   for (const auto& client : read.clients) unread.insert(client.unread.begin(), client.unread.end());
   for (const auto& name : comma_list(options.ignore))
     if (!unread.contains(name))
-      return fail(Error::kInvalid, "[data] ignore = \"{}\": no file has a column '{}'{}",
-                  options.ignore, name, suggestion(name, column_names(read.clients.front())));
+      return fail(Error::kInvalid, "[data] ignore = {}: no file has a column '{}'{}",
+                  toml_names(comma_list(options.ignore)), name,
+                  suggestion(name, column_names(read.clients.front())));
   if (!unread.empty())
     notes.push_back(fmt::format("{} not read: {}", files.csv ? "columns" : "arrays",
                                 few_of({unread.begin(), unread.end()})));

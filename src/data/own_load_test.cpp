@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/text.hpp"
 #include "data/own_testing.hpp"
 
 namespace tessera {
@@ -51,6 +52,24 @@ TEST(OwnCsv, CategoriesAreGatheredOverAllClients) {
                     HasSubstr("every client learns these names"), HasSubstr("0 ill, 1 well"),
                     HasSubstr("30 % of the rows for testing (all clients)"),
                     HasSubstr("not standardised")));
+}
+
+TEST(OwnCsv, NamesMayHoldCommas) {
+  const auto dir = fresh_dir("commas");
+  put_text(dir + "/client-a.csv",
+           "age,\"sex, at birth\",\"id, no\",outcome\n40,f,1,\"ill, treated\"\n60,m,2,well\n"
+           "50,f,3,well\n30,m,4,\"ill, treated\"\n");
+  auto options = own(dir);
+  options.label = "outcome", options.test = 0.3;
+  EXPECT_THAT(error_of_loading(options),
+              HasSubstr("into numbers with categorical = [\"sex, at birth\"], or"));
+  options.categorical = comma_text({"sex, at birth"}), options.ignore = comma_text({"id, no"});
+  options.class_names = comma_text({"well", "ill, treated"});
+  const auto fed = load_federation(options, 1);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  EXPECT_THAT(fed->columns, ElementsAre("age", "sex, at birth=f", "sex, at birth=m"));
+  EXPECT_THAT(fed->class_names, ElementsAre("well", "ill, treated"));
+  EXPECT_THAT(labels_of(fed->clients[0]), ElementsAre(1, 0, 0, 1));
 }
 
 std::string one_file(const std::string& name) {

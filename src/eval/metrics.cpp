@@ -161,11 +161,7 @@ Predictions predict_part(const std::function<Tensor(const Tensor&)>& predict,
     out.predicted.insert(out.predicted.end(), from, from + guess.numel());
     const auto* labels = batch.y.data_ptr<int64_t>();
     out.truth.insert(out.truth.end(), labels, labels + batch.y.numel());
-    // In fp64: fp32 would make equals of all that are nearly certain.
-    const auto exact = logits.detach().to(at::kDouble);
-    const auto scores =
-        (loss.kind == Loss::Kind::kCrossEntropy ? at::softmax(exact, 1) : at::sigmoid(exact))
-            .contiguous();
+    const auto scores = class_probabilities(loss.kind, logits.detach()).contiguous();
     const auto* first = scores.data_ptr<double>();
     out.scores.insert(out.scores.end(), first, first + scores.numel());
   }

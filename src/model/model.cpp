@@ -29,6 +29,11 @@ Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y) {
   return (others * logits - at::log_sigmoid(logits)).mean();
 }
 
+Tensor class_probabilities(Loss::Kind kind, const Tensor& logits) {
+  const auto exact = logits.to(at::kDouble);
+  return kind == Loss::Kind::kCrossEntropy ? at::softmax(exact, 1) : at::sigmoid(exact);
+}
+
 Tensor Model::predict(const Weights& at, const Tensor& x) const {
   const at::NoGradGuard no_grad;
   return forward(at, x, Pass{}).logits;

@@ -49,6 +49,9 @@ inline const Loss Loss::kMultiLabel{Loss::Kind::kMultiLabel};
 
 /// Mean loss over the batch: logits [n, classes], y int64 [n]. Differentiable twice.
 Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y);
+/// How sure a network is of each class, from its logits [n, classes]: their softmax, or with the
+/// multi-label loss each class's own sigmoid. In fp64, where nearly certain classes still differ.
+Tensor class_probabilities(Loss::Kind kind, const Tensor& logits);
 
 /// Numbers to begin with instead of drawn ones: where `given_w` [d] and `given_b` [d_b] (bool) are
 /// true, those of `values` (float32).

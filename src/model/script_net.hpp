@@ -1,5 +1,5 @@
-// A TorchScript file as a function of its parameters. TorchScript is not used outside
-// script_net.cpp.
+// A TorchScript file as a function of its parameters. TorchScript is used
+// behind this header alone.
 #pragma once
 
 #include <memory>

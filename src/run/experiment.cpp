@@ -33,6 +33,16 @@ bool has_control_characters(const std::string& text) {
                      [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
+/// A list as names; labels may be numbers.
+std::optional<std::vector<std::string>> list_of_names(const TomlValue& value) {
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return *texts;
+  const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
+  if (!numbers) return std::nullopt;
+  std::vector<std::string> out;
+  for (const int64_t number : *numbers) out.push_back(std::to_string(number));
+  return out;
+}
+
 /// Puts a value into an option; empty, or what is wrong with it. `name` is "train.lr".
 std::string assign(const BoundOption& option, const TomlEntry& entry, const std::string& name) {
   const auto& value = entry.value;
@@ -59,8 +69,11 @@ std::string assign(const BoundOption& option, const TomlEntry& entry, const std:
     if (!std::isfinite(**real)) return name + " must be a finite number";
   } else if (auto* const* text = std::get_if<std::string*>(&option.target)) {
     const auto* given = std::get_if<std::string>(&value);
-    if (!given && entry.raw.empty()) return wrong_type("text");
-    **text = given ? *given : entry.raw;  // on a command line --set name=2024 means the text
+    const auto names = option.spec.names ? list_of_names(value) : std::nullopt;
+    if (!given && !names && entry.raw.empty())
+      return wrong_type(option.spec.names ? "text or a list of texts" : "text");
+    // On a command line --set name=2024 means the text.
+    **text = names ? comma_text(*names) : given ? *given : entry.raw;
     if (has_control_characters(**text)) return name + " must not contain control characters";
   } else if (auto* const* numbers = std::get_if<std::vector<int64_t>*>(&option.target)) {
     const auto* given = std::get_if<std::vector<int64_t>>(&value);

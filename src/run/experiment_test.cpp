@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "base/text.hpp"
 #include "run/toml_entries.hpp"
 
 namespace tessera {
@@ -218,6 +219,28 @@ TEST(Experiment, ListsInTheFileAndOnTheCommandLine) {
       wrong("layers = [1]"),
       "e.toml:3:10: model.layers must be a list of texts, as in [\"a\", \"b\"], not a list of "
       "whole numbers");
+}
+
+TEST(Experiment, NamesMayBeAListBecauseTheyMayHoldCommas) {
+  const std::string own = "[data]\nset = \"own\"\npartition = \"natural\"\ndata_dir = \"d\"\n";
+  const auto e = parse(own + R"(class_names = ["ill, treated", "well"]
+categorical = ["sex"]
+ignore = []
+)" + kMethod);
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(comma_list(e->data.class_names), (std::vector<std::string>{"ill, treated", "well"}));
+  EXPECT_EQ(e->data.categorical, "sex");
+  EXPECT_EQ(e->data.ignore, "");
+  EXPECT_EQ(parse(e->toml())->toml(), e->toml());
+  // The same names as text are the same experiment.
+  EXPECT_EQ(parse(own + "class_names = \"no,yes\"\n" + kMethod)->toml(),
+            parse(own + "class_names = [\"no\", \"yes\"]\n" + kMethod)->toml());
+  EXPECT_EQ(parse(own + "class_names = [-1, 50000]\n" + kMethod)->data.class_names, "-1,50000");
+  EXPECT_EQ(parse(own + kMethod, {.sets = {"data.class_names=[\"a,b\", \"c\"]"}})->data.class_names,
+            "\"a,b\",c");
+  EXPECT_EQ(error(own + "ignore = 3\n" + kMethod),
+            "e.toml:5:10: data.ignore must be text or a list of texts, not a whole number");
+  EXPECT_THAT(error(own + "ignore = [\"id\", \"\"]\n" + kMethod), HasSubstr("has an empty name"));
 }
 
 TEST(Experiment, OptionsOfTheModelAreCheckedTogether) {

@@ -2,6 +2,7 @@
 
 #include "eval/metrics.hpp"
 #include "run/config_text.hpp"
+#include "run/simulation.hpp"
 
 namespace tessera {
 
@@ -23,6 +24,7 @@ SavedModel ModelKeeper::described(const std::string& client, const std::string& 
                  .shape = {federation_.sample_shape, federation_.classes},
                  .class_names = federation_.class_names,
                  .inputs = federation_.input,
+                 .loss = resolved_train(experiment_, federation_).loss_kind().kind,
                  .config_digest = digest_};
   // The run's model outlives everything here, so nobody has to own it.
   out.model = std::shared_ptr<const Model>(std::shared_ptr<void>(), &model_);
@@ -73,12 +75,11 @@ const SavedModel* ModelKeeper::chosen(const std::optional<SavedModel>& pre,
   return other->val.n > 0 && better ? other : leads;
 }
 
-SavedModel ModelKeeper::global_model(int64_t round, Weights weights) const {
+std::optional<SavedModel> ModelKeeper::global_model(int64_t round, Weights weights) const {
+  const auto scaling = common_scaling(federation_);
+  if (!scaling) return std::nullopt;
   auto out = described(kGlobal, kGlobal, round);
-  // Everybody's scaling is the same or nobody can use one model on raw rows.
-  const auto& first = federation_.clients.front().scaling;
-  if (first && experiment_.data.standardize != "client") out.scaling = *first;
-  out.weights = std::move(weights);
+  out.scaling = *scaling, out.weights = std::move(weights);
   return out;
 }
 

@@ -24,8 +24,9 @@ class ModelKeeper {
   /// saves the one that [output] model says. Errors of the disk; also kept for failed().
   Status keep(const ClientData& client, int64_t round, View view, const Personal& personal,
               const ClientMetrics& val, const ClientMetrics& test);
-  /// The model of the whole federation; without figures of its own.
-  SavedModel global_model(int64_t round, Weights weights) const;
+  /// The model of the whole federation, without figures of its own; none where every client scales
+  /// its rows alone, so that no one model fits raw rows.
+  std::optional<SavedModel> global_model(int64_t round, Weights weights) const;
   /// The first error of keep().
   Status failed() const;
 

@@ -130,7 +130,8 @@ Status Runner::open_dump() {
 Status Runner::load() {
   const auto seed = static_cast<uint64_t>(experiment_.run.seed);
   TESSERA_ASSIGN(federation_, load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
-  for (const auto& text : federation_.notes) note(text);
+  if (request_.tell_data)
+    for (const auto& text : federation_.notes) note(text);
   train_ = resolved_train(experiment_, federation_);
   roster_ = federation_;
   return ok();
@@ -202,9 +203,11 @@ Checkpoint Runner::state() const {
 
 Status Runner::keep_results(const EvalReport& report) {
   TESSERA_RETURN_IF_ERROR(models_->failed());  // our disk, not the client's model
-  if (auto weights = simulation_->driver().global(loop_->round()))
-    TESSERA_RETURN_IF_ERROR(save_model(
-        path("models"), models_->global_model(loop_->round(), *std::move(weights))));
+  if (auto weights = simulation_->driver().global(loop_->round())) {
+    const auto model = models_->global_model(loop_->round(), *std::move(weights));
+    if (!model) note(kNoGlobalModel);
+    if (model) TESSERA_RETURN_IF_ERROR(save_model(path("models"), *model));
+  }
   if (!predictions_) return ok();
   std::set<ClientId> failed;
   for (const auto& problem : report.problems) failed.insert(problem.client);

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 
@@ -19,6 +20,8 @@ using nlohmann::json;
 
 constexpr const char* kEnding = ".safetensors";
 constexpr const char* kModelPrefix = "client-";
+constexpr const char* kCrossEntropyLoss = "ce";
+constexpr const char* kMultiLabelLoss = "multilabel";
 constexpr int64_t kBatch = 256;
 
 bool stays(char c) {
@@ -80,7 +83,7 @@ Tensor flat_of(const Layout& layout, TensorDict& layers) {
 Result<SavedModel> from_file(Decoded file, const std::string& path) {
   auto& meta = file.metadata;
   for (const char* key : {"client_name", "method", "view", "round", "options", "sample_shape",
-                          "class_names", "input", "scaling", "figures", "attention"})
+                          "class_names", "input", "scaling", "loss", "figures", "attention"})
     if (!meta.contains(key))
       return fail(Error::kInvalid,
                   "{}: not a model of this version of Tessera ('{}' is missing in its metadata)",
@@ -92,6 +95,9 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
   out.client = meta["client_name"], out.method = meta["method"], out.view = meta["view"];
   out.round = whole_number(meta["round"]).value_or(0);
   out.config_digest = meta["config_digest"];
+  if (meta["loss"] != kCrossEntropyLoss && meta["loss"] != kMultiLabelLoss)
+    return fail(Error::kInvalid, "{}: unknown loss '{}'", path, printable(meta["loss"]));
+  if (meta["loss"] == kMultiLabelLoss) out.loss = Loss::Kind::kMultiLabel;
   TESSERA_ASSIGN(out.options, parse_model(meta["options"], path));
   TESSERA_ASSIGN(const auto shape, parsed("sample_shape"));
   TESSERA_ASSIGN(const auto scaling, parsed("scaling"));
@@ -123,6 +129,32 @@ std::string model_file(const std::string& client) {
   return out + kEnding;
 }
 
+std::optional<std::string> client_of_file(const std::string& file) {
+  const std::string_view name(file);
+  if (!name.starts_with(kModelPrefix) || !name.ends_with(kEnding)) return std::nullopt;
+  const size_t end = name.size() - std::string_view(kEnding).size();
+  std::string out;
+  for (size_t at = std::string_view(kModelPrefix).size(); at < end; ++at) {
+    if (name[at] != '%') {
+      out += name[at];
+      continue;
+    }
+    unsigned byte = 0;
+    const auto* digits = name.data() + at + 1;
+    if (at + 2 >= end || std::from_chars(digits, digits + 2, byte, 16).ptr != digits + 2)
+      return std::nullopt;
+    out += static_cast<char>(byte);
+    at += 2;
+  }
+  // Other spellings ("%2d", "%41") are of nobody: each client has one file.
+  if (out.empty() || model_file(out) != file) return std::nullopt;
+  return out;
+}
+
+std::string loss_name(Loss::Kind kind) {
+  return kind == Loss::Kind::kMultiLabel ? kMultiLabelLoss : kCrossEntropyLoss;
+}
+
 Status save_model(const std::string& dir, const SavedModel& saved) {
   TensorDict layers;
   for (const auto& [layout, flat] : {std::pair{&saved.model->layout(), saved.weights.w},
@@ -145,6 +177,7 @@ Status save_model(const std::string& dir, const SavedModel& saved) {
                        {"class_names", json(saved.class_names).dump()},
                        {"input", schema_json(saved.inputs)},
                        {"scaling", scaling.dump()},
+                       {"loss", loss_name(saved.loss)},
                        {"figures", figures.dump()},
                        {"config_digest", saved.config_digest},
                        {"format", "pt"}});
@@ -162,41 +195,67 @@ Result<SavedModel> load_model(const std::string& path) {
   }
 }
 
-Result<std::vector<std::string>> saved_models(const std::string& run) {
-  std::vector<std::string> out;
+Result<ModelList> saved_models(const std::string& run) {
+  ModelList out;
   bool global = false;
   std::error_code error;
   fs::directory_iterator at(run + "/models", error);
   for (; !error && at != fs::directory_iterator(); at.increment(error)) {
-    const auto name = at->path().filename().string();
-    if (name == kGlobalFile) {
+    const auto file = at->path().filename().string();
+    if (file == kGlobalFile) {
       global = true;
-    } else if (name.starts_with(kModelPrefix) && name.ends_with(kEnding)) {
-      TESSERA_ASSIGN(const auto file, load_tensors(at->path()));
-      const auto client = file.metadata.find("client_name");
-      if (client != file.metadata.end()) out.push_back(client->second);
+    } else if (auto client = client_of_file(file)) {
+      out.names.push_back(*std::move(client));
+    } else if (file.starts_with(kModelPrefix) && file.ends_with(kEnding)) {
+      out.left_out.push_back(
+          fmt::format("{}: not the name of a client's model; it was renamed", printable(file)));
     }
   }
   if (error)
     return fail(Error::kNotFound, "{}/models: {}; is this the directory of a finished run?", run,
                 error.message());
-  std::sort(out.begin(), out.end(), natural_less);
-  if (global) out.emplace_back(kGlobal);
+  std::sort(out.names.begin(), out.names.end(), natural_less);
+  std::sort(out.left_out.begin(), out.left_out.end());
+  const bool taken = std::find(out.names.begin(), out.names.end(), kGlobal) != out.names.end();
+  if (global && taken)
+    out.left_out.push_back(fmt::format(
+        "{}: a client has the name '{}', too; give the path of this file", kGlobalFile, kGlobal));
+  if (global && !taken) out.names.emplace_back(kGlobal);
   return out;
 }
 
 Result<SavedModel> load_model_of(const std::string& run, const std::string& client) {
   const auto own = run + "/models/" + model_file(client), all = run + "/models/" + kGlobalFile;
-  if (fs::exists(own)) return load_model(own);
+  if (fs::exists(own)) {
+    TESSERA_ASSIGN(auto saved, load_model(own));
+    if (saved.client == client) return saved;
+    return fail(Error::kInvalid, "{}: is the model of client '{}'; the file was renamed", own,
+                printable(saved.client));
+  }
   if (client == kGlobal && fs::exists(all)) return load_model(all);
   TESSERA_ASSIGN(const auto known, saved_models(run));
-  if (known.empty())
+  if (known.names.empty())
     return fail(Error::kNotFound,
                 "{}: holds no saved models; those of its method are no single network, or the run "
                 "is not finished",
                 run);
+  if (client == kGlobal)
+    return fail(Error::kNotFound,
+                "{}: holds no global model: its method has none, or clients scale their inputs "
+                "each by its own rows (data.standardize = \"client\")",
+                run);
   return fail(Error::kNotFound, "{}: there is no model of client '{}'{}", run, client,
-              suggestion(client, known));
+              suggestion(client, known.names));
+}
+
+std::optional<Scaling> common_scaling(const Federation& federation) {
+  const auto scaling_of = [](const ClientData& data) {
+    return data.scaling ? *data.scaling : Scaling();
+  };
+  const auto first = scaling_of(federation.clients.front());
+  for (const auto& client : federation.clients)
+    if (scaling_of(client) != first) return std::nullopt;
+  return first;
 }
 
 Tensor predict(const SavedModel& saved, const Tensor& rows) {

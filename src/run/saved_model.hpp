@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ inline constexpr const char* kGlobalFile = "global.safetensors";
 /// "client-NAME.safetensors". What a file system or a shell would stumble over is written as %XX,
 /// so that different names have different files.
 std::string model_file(const std::string& client);
+/// The client whose model_file this is; none if it is no such name.
+std::optional<std::string> client_of_file(const std::string& file);
+/// "ce" or "multilabel", as in [train] loss and in metadata.
+std::string loss_name(Loss::Kind kind);
 
 struct SavedModel {
   std::string client;        // its name, or kGlobal
@@ -31,11 +36,12 @@ struct SavedModel {
   int64_t round = 0;
   ModelOptions options;
   Shape shape;
-  std::vector<std::string> class_names;  // as many as classes
-  InputSchema inputs;                    // how raw rows become samples
-  Scaling scaling;                       // empty: samples go in as they are
-  ClientMetrics val, test;               // on the client's own samples; n = 0: not measured
-  std::string config_digest;             // of the run
+  std::vector<std::string> class_names;         // as many as classes
+  InputSchema inputs;                           // how raw rows become samples
+  Scaling scaling;                              // empty: samples go in as they are
+  Loss::Kind loss = Loss::Kind::kCrossEntropy;  // it was trained with; makes logits probabilities
+  ClientMetrics val, test;                      // on the client's own samples; n = 0: not measured
+  std::string config_digest;                    // of the run
   std::shared_ptr<const Model> model;
   Weights weights;
 };
@@ -45,10 +51,22 @@ Status save_model(const std::string& dir, const SavedModel& saved);
 /// kInvalid says what is wrong with the file; kNotFound if there is none.
 Result<SavedModel> load_model(const std::string& path);
 /// The model of a client in a run's directory; kNotFound lists the nearest name, or says that this
-/// method's models are no single network.
+/// method's models are no single network. kInvalid also if the file is the model of another client.
 Result<SavedModel> load_model_of(const std::string& run, const std::string& client);
-/// The names of a run's saved models, as people count, `global` last.
-Result<std::vector<std::string>> saved_models(const std::string& run);
+
+struct ModelList {
+  std::vector<std::string> names;     // as people count, kGlobal last
+  std::vector<std::string> left_out;  // files that look like models, each with the reason
+};
+/// A run's saved models by the names of their files; none is read.
+Result<ModelList> saved_models(const std::string& run);
+
+/// How everybody's inputs are scaled; empty lists: not at all. None where clients differ: then no
+/// one model can take raw rows, and kNoGlobalModel says so.
+std::optional<Scaling> common_scaling(const Federation& federation);
+inline constexpr const char* kNoGlobalModel =
+    "models/global.safetensors is not written: every client scales its inputs by its own rows "
+    "(data.standardize = \"client\"), so one model cannot take raw rows";
 
 /// Raw rows [n, …] as read_inputs gives them to logits [n, classes], scaled as in training.
 Tensor predict(const SavedModel& saved, const Tensor& rows);

@@ -51,6 +51,17 @@ TEST_F(Compare, TablesReportAndCells) {
   EXPECT_THAT(csv, ::testing::Not(HasSubstr("±")));
 }
 
+TEST_F(Compare, SaysOnceWhatBecameOfTheData) {
+  const auto done = tessera(
+      {"compare", path("e.toml"), "--methods", "local,fedavg", "--seeds", "2", "--out", path("c")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  size_t times = 0;
+  const std::string note = "4 clients from";
+  for (auto at = done.err.find(note); at != std::string::npos; at = done.err.find(note, at + 1))
+    ++times;
+  EXPECT_EQ(times, 1u) << done.err;
+}
+
 TEST_F(Compare, RefusesADumpWhichIsOfOneRun) {
   const auto done = tessera(words("c", {"--set", "debug.dump=" + path("d")}));
   EXPECT_EQ(done.code, 2);
