@@ -31,6 +31,16 @@ double rows_of(const std::vector<ClientData>& clients) {
   return out;
 }
 
+/// What arrives at the server of an upload in round 1.
+Opened opened(Simulation& simulation, const TensorDict& download, const TensorDict& up,
+              const Federation& federation) {
+  const auto& session = simulation.session();
+  const auto setup = session.server_setup(1, &federation.commons);
+  const auto state = session.method().restore_server(simulation.driver().server(), setup);
+  const auto expected = session.method().expected(*state, Why::kTrain, setup);
+  return session.guard().open(up, expected, session.guard().references(download, expected));
+}
+
 double peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -53,6 +63,8 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   const auto trained = simulation.host().handle(task);
   TESSERA_RETURN_IF_ERROR(trained.status);
   const double training = wall_seconds() - before_training;
+  const auto upload = opened(simulation, download, trained.up, small);
+  TESSERA_RETURN_IF_ERROR(upload.up.status());
   task.kind = TaskKind::kEvaluate;
   const double before_evaluating = wall_seconds();
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
@@ -76,9 +88,9 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   task.kind = TaskKind::kSettle, task.down = {}, task.accepted = true;
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
   if (const auto state = simulation.store().get(0)) out.bytes_kept = payload_bytes(*state);
-  out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(trained.up)) +
+  out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(*upload.up)) +
                clients * static_cast<double>(out.bytes_kept);
-  if (!pooled) out.bytes_down = payload_bytes(download), out.bytes_up = payload_bytes(trained.up);
+  if (!pooled) out.bytes_down = payload_bytes(download), out.bytes_up = upload.bytes;
   return out;
 }
 

@@ -12,11 +12,11 @@ using testing::Succeeds;
 constexpr int64_t kFeatures = 4, kClasses = 2;
 constexpr int64_t kParameters = kFeatures * 100 + 100 + 100 * kClasses + kClasses;  // of mlp100
 
-Estimate estimate(const std::string& method) {
+Estimate estimate(const std::string& method, const std::string& more = "") {
   const auto experiment = parse_experiment(
       "rounds = 3\n[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"d\"\n[model]\n"
       "name = \"mlp100\"\n[method]\nname = \"" +
-          method + "\"\n",
+          method + "\"\n" + more,
       "e.toml", {});
   EXPECT_THAT(experiment, Succeeds());
   auto pool = std::make_shared<Pool>();
@@ -38,6 +38,10 @@ TEST(Estimate, KnowsWhatAClientSendsAndKeeps) {
   EXPECT_EQ(fedavg.bytes_kept, 0);
   EXPECT_EQ(ditto.bytes_kept, 4 * kParameters);
   EXPECT_EQ(estimate("centralized").bytes_down, 0) << "nothing travels";
+  EXPECT_EQ(fedavg.bytes_up, 4 * kParameters);
+  const auto thin = estimate("fedavg", "[guard]\ncompress = \"topk\"\ntopk = 0.1\nzstd = 1\n");
+  EXPECT_EQ(thin.bytes_up, 8 * ((kParameters + 9) / 10)) << "as sealed, before zstd";
+  EXPECT_EQ(thin.bytes_kept, 4 * kParameters) << "what was left out";
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ std::string common_options_text() {
   DebugOptions debug;
   return "\nFor every method, [train]:\n" + options_text(bind_options(train)) +
          "\n[federation]:\n" + options_text(bind_options(federation)) + "\n[guard]:\n" +
-         options_text(bind_options(guard)) + "\n[eval]:\n" +
-         options_text(bind_options(eval)) + "\n[output]:\n" + options_text(bind_options(output)) +
+         options_text(bind_options(guard)) + "\n[eval]:\n" + options_text(bind_options(eval)) +
+         "\n[output]:\n" + options_text(bind_options(output)) +
          "\n[serve], for `tessera serve` alone:\n" + options_text(bind_options(serve)) +
          "\nand [debug]:\n" + options_text(bind_options(debug));
 }

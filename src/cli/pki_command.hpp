@@ -30,11 +30,18 @@ struct PkiArgs {
   bool json = false;
 };
 
+/// Makes a CA in `ca`, with `authority`.
 Status pki_init(const PkiArgs& args);
+/// On the member's machine: key and request in `identity`.
 Status pki_request(const PkiArgs& args);
+/// Signs `csr` and writes to `out`. kExists, before anything is signed, if another member's
+/// certificate is there.
 Status pki_sign(const PkiArgs& args);
+/// Both at once, where the CA is; notes on standard error that a request keeps the key at home.
 Status pki_issue(const PkiArgs& args);
+/// Revokes all of `name` and says where to copy the new list.
 Status pki_revoke(const PkiArgs& args);
+/// Everything that was issued: valid, expires in N days (30 or less), expired, revoked.
 Status pki_list(const PkiArgs& args);
 
 /// Adds a sub-command to `parent`: its name, its line of help, an example.

@@ -91,6 +91,12 @@ std::shared_ptr<const Session> Coordinator::session() {
 }
 
 Status Coordinator::enroll(int64_t member, const EnrollFacts& facts) {
+  auto status = take_enrolment(member, facts);
+  if (!status.ok()) parts_.metrics.enrolments_refused.add();
+  return status;
+}
+
+Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
   TESSERA_RETURN_IF_ERROR(check_claims(facts));
   if (facts.config_digest != digest_)
     return fail(Error::kInvalid,
@@ -201,31 +207,44 @@ void Coordinator::note(const std::string& text) {
   remember(text);
 }
 
+void Coordinator::note_posted(const Task& task, const std::string& ticket) {
+  constexpr size_t kKeptTickets = 20000;
+  const std::scoped_lock guard(mutex_);
+  if (!posted_.insert_or_assign(ticket, Posted{task.round, name_of(task.kind)}).second) return;
+  tickets_.push_back(ticket);
+  if (tickets_.size() <= kKeptTickets) return;
+  posted_.erase(tickets_.front());
+  tickets_.pop_front();
+}
+
+void Coordinator::audit(const ServiceEvent& event) {
+  const bool sent = event.kind == ServiceEvent::Kind::kFetched;
+  (sent ? parts_.metrics.bytes_down : parts_.metrics.bytes_up).add(event.bytes);
+  Posted about;
+  {
+    const std::scoped_lock guard(mutex_);
+    if (const auto at = posted_.find(event.ticket); at != posted_.end()) about = at->second;
+  }
+  const auto status = parts_.audit.append(
+      {.direction = sent ? AuditRecord::Direction::kSent : AuditRecord::Direction::kReceived,
+       .peer = event.name,
+       .round = about.round,
+       .kind = about.kind,
+       .bytes = event.bytes,
+       .sha256 = sent ? event.ticket : event.sha256,
+       .outcome = sent ? "fetched" : "stored"});
+  if (!status.ok()) parts_.log.error("audit log", {{"problem", message(status)}});
+}
+
 void Coordinator::on_event(const ServiceEvent& event) {
   using Kind = ServiceEvent::Kind;
   auto& metrics = parts_.metrics;
-  const bool transfer = event.kind == Kind::kFetched || event.kind == Kind::kDelivered;
-  if (transfer) {
-    const bool sent = event.kind == Kind::kFetched;
-    (sent ? metrics.bytes_down : metrics.bytes_up).add(event.bytes);
-    int64_t round = 0;
-    {
-      const std::scoped_lock guard(mutex_);
-      round = round_;
-    }
-    const auto status = parts_.audit.append(
-        {.direction = sent ? AuditRecord::Direction::kSent : AuditRecord::Direction::kReceived,
-         .peer = event.name,
-         .round = round,
-         .kind = sent ? "task" : "reply",
-         .bytes = event.bytes,
-         .sha256 = sent ? event.ticket : event.sha256,
-         .outcome = sent ? "fetched" : "stored"});
-    if (!status.ok()) parts_.log.error("audit log", {{"problem", message(status)}});
-    return;
-  }
+  if (event.kind == Kind::kFetched || event.kind == Kind::kDelivered) return audit(event);
   if (event.kind == Kind::kDenied) metrics.strangers_refused.add();
-  if (event.kind == Kind::kRefused) metrics.enrolments_refused.add();
+  if (event.kind == Kind::kRefused && event.text.find("late:") != std::string::npos)
+    metrics.rejected(RejectClass::kLate).add();
+  if (event.kind == Kind::kRefused && event.text.find("not this member's") != std::string::npos)
+    metrics.rejected(RejectClass::kForeign).add();
   parts_.log.info(name_of(event.kind),
                   {{"client", event.name}, {"peer", event.peer}, {"text", event.text}});
   const auto member = member_of(event.name);

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -60,6 +61,8 @@ class Coordinator final : public ServiceHost {
                         const std::atomic<bool>* stop);
   /// For status: what is going on. `seconds`: until its deadline; 0: there is none.
   void enter(FederationStage stage, int64_t round, double seconds);
+  /// So that the audit log can say what a ticket was about.
+  void note_posted(const Task& task, const std::string& ticket);
   /// Counts a round's outcomes.
   void note_round(const RoundReport& report, const std::vector<ClientId>& asked);
   /// A line in the list of events, and in the log.
@@ -71,6 +74,13 @@ class Coordinator final : public ServiceHost {
     std::string reason;
     bool denied = false;  // turned away at its last call
   };
+  /// What a ticket was about; of one that was forgotten or never posted round 0 and no kind.
+  struct Posted {
+    int64_t round = 0;
+    std::string kind = "unknown";
+  };
+  Status take_enrolment(int64_t member, const EnrollFacts& facts);
+  void audit(const ServiceEvent& event);
   Result<std::shared_ptr<const Session>> session_of(const CommonFacts& facts) const;
   void remember(const std::string& text);  // the caller holds mutex_
 
@@ -81,6 +91,8 @@ class Coordinator final : public ServiceHost {
   std::shared_ptr<const Session> session_;
   std::vector<Tally> tallies_;  // by number
   std::deque<StatusEvent> events_;
+  std::map<std::string, Posted> posted_;  // by ticket
+  std::deque<std::string> tickets_;       // of posted_, oldest first
   FederationStage stage_ = FederationStage::kWaiting;
   int64_t round_ = 0;
   std::optional<std::chrono::steady_clock::time_point> deadline_;

@@ -72,6 +72,22 @@ mu = 0.25
   EXPECT_THAT(e->toml(), HasSubstr("\nname = \"fedprox\"\nmu = 0.25\n"));
 }
 
+TEST(Experiment, GuardsAreOffAndThenNoPartOfTheText) {
+  const auto off = parse(kMethod);
+  EXPECT_EQ(off->guard, GuardOptions());
+  EXPECT_EQ(off->toml().find("guard"), std::string::npos) << "as versions wrote it that had none";
+  EXPECT_EQ(parse("[guard]\ncompress = \"none\"\n" + kMethod)->toml(), off->toml());
+  const auto on = parse("[guard]\ncompress = \"topk\"\ntopk = 0.1\n" + kMethod);
+  ASSERT_TRUE(on.ok()) << on.status();
+  EXPECT_THAT(on->toml(), HasSubstr("\n[guard]\ncompress = \"topk\"\ntopk = 0.1\nzstd = 0\n"));
+  EXPECT_EQ(parse(on->toml())->toml(), on->toml());
+  EXPECT_THAT(error("[guard]\ncompress = \"int4\"\n" + kMethod),
+              HasSubstr("guard.compress = \"int4\" must be one of none, fp16, int8, topk"));
+  for (const char* share : {"0", "0.6"})
+    EXPECT_THAT(error(fmt::format("[guard]\ntopk = {}\n", share) + kMethod),
+                HasSubstr("must be a number > 0 and <= 0.5"));
+}
+
 TEST(Experiment, DebugIsReadButIsNoPartOfTheExperiment) {
   const auto e = parse("[debug]\ndump = \"/tmp/d\"\n" + kMethod);
   ASSERT_TRUE(e.ok()) << e.status();

@@ -15,6 +15,7 @@
 #include "io/tensor/tensor_codec.hpp"
 #include "net/audit.hpp"
 #include "net/identity.hpp"
+#include "net/private_file.hpp"
 #include "run/config_text.hpp"
 #include "run/layout_digest.hpp"
 #include "run/model_keeper.hpp"
@@ -55,7 +56,8 @@ class Joining {
 
  private:
   Status handle(const TaskOffer& offer);
-  Status may_leave(const Task& task, const Reply& reply);
+  /// Shows what leaves for the first time, and asks where somebody wants to be asked.
+  Status may_leave(TaskKind kind, const std::string& what);
   Status note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
               const std::string& sha256, const std::string& outcome);
   void keep_figures(const Evaluation& evaluation);
@@ -124,7 +126,7 @@ Status Joining::build() {
 }
 
 Status Joining::open_state() {
-  TESSERA_RETURN_IF_ERROR(make_dirs(request_.state));
+  TESSERA_RETURN_IF_ERROR(make_private_dir(request_.state));
   TESSERA_ASSIGN(auto lock, DirLock::take(request_.state));
   lock_.emplace(std::move(lock));
   const auto place = path("federation.json");
@@ -161,10 +163,17 @@ Status Joining::open_state() {
 }
 
 Status Joining::enroll() {
-  ClientStore nothing;
-  ClientHost greeter(*session_, nothing, {{facts_.member, &federation_->clients.front()}});
-  const auto hello = greeter.handle({.client = facts_.member});
+  const auto hello = host_->handle({.client = facts_.member});
   TESSERA_RETURN_IF_ERROR(hello.status);
+  const Task greeting{.client = facts_.member};
+  TESSERA_RETURN_IF_ERROR(may_leave(
+      greeting.kind,
+      fmt::format("enrolment: shape of a sample, {} class names, {} column names, sizes of the "
+                  "training, validation, test and support parts, a digest of the data",
+                  federation_->class_names.size(), federation_->columns.size())));
+  const auto said = encode_reply(hello);
+  TESSERA_RETURN_IF_ERROR(note(AuditRecord::Direction::kSent, greeting, std::ssize(said),
+                               sha256_hex(said), "enrolment"));
   return transport_->enroll({.config_digest = facts_.config_digest,
                              .sample_shape = federation_->sample_shape,
                              .classes = federation_->classes,
@@ -173,7 +182,7 @@ Status Joining::enroll() {
                              .multi_label = federation_->multi_label_loss,
                              .layout_digest = layout_digest(session_->model()),
                              .data_digest = federation_->data_digest,
-                             .hello = encode_reply(hello)});
+                             .hello = said});
 }
 
 Result<json> Joining::work() {
@@ -215,7 +224,8 @@ Status Joining::handle(const TaskOffer& offer) {
     request_.log->warning("failed", {{"kind", name_of(task.kind)},
                                      {"round", task.round},
                                      {"reason", message(reply.status)}});
-  TESSERA_RETURN_IF_ERROR(may_leave(task, reply));
+  if (task.kind != TaskKind::kSettle)
+    TESSERA_RETURN_IF_ERROR(may_leave(task.kind, leaving_text(reply)));
   const auto answer = encode_reply(reply);
   const auto sha256 = sha256_hex(answer);
   // On the disk before it leaves: what left is in the log, whatever happens now.
@@ -236,11 +246,10 @@ Status Joining::handle(const TaskOffer& offer) {
   return ok();
 }
 
-Status Joining::may_leave(const Task& task, const Reply& reply) {
-  if (task.kind == TaskKind::kSettle || !shown_.insert(task.kind).second) return ok();
-  const auto text = leaving_text(reply);
-  request_.log->info("leaves this machine", {{"what", text}});
-  if (request_.consent && !request_.consent(text))
+Status Joining::may_leave(TaskKind kind, const std::string& what) {
+  if (!shown_.insert(kind).second) return ok();
+  request_.log->info("leaves this machine", {{"what", what}});
+  if (request_.consent && !request_.consent(what))
     return fail(Error::kInterrupted, "nothing was sent: consent was not given");
   return ok();
 }

@@ -10,6 +10,7 @@
 #include "engine/grpc/grpc_engine.hpp"
 #include "io/file.hpp"
 #include "net/identity.hpp"
+#include "net/private_file.hpp"
 #include "net/metrics_page.hpp"
 #include "run/config_text.hpp"
 #include "run/coordinator.hpp"
@@ -34,6 +35,15 @@ Status check_servable(const Experiment& experiment) {
                 "eval.predictions: the samples are not here; remove it, or use `tessera run`");
   if (!experiment.debug.dump.empty())
     return fail(Error::kInvalid, "debug.dump: the data are not here; use `tessera run`");
+  // Fed_T_A's clients show pictures for the report: fine in a simulation, not where data are secret.
+  for (const auto& option : experiment.draft->options()) {
+    const auto* const* show = std::get_if<int64_t*>(&option.target);
+    if (option.spec.key == "show" && show && **show > 0)
+      return fail(Error::kInvalid,
+                  "method.{0}.show = {1} would send test samples of {1} clients to the server; set "
+                  "method.{0}.show = 0",
+                  experiment.method.name, **show);
+  }
   return ok();
 }
 
@@ -47,7 +57,7 @@ class Serving {
     TESSERA_RETURN_IF_ERROR(check_servable(experiment_));
     TESSERA_ASSIGN(auto names, members_of(experiment_));
     TESSERA_RETURN_IF_ERROR(inspect_run(request_.state).status());
-    TESSERA_RETURN_IF_ERROR(make_dirs(request_.state));
+    TESSERA_RETURN_IF_ERROR(make_private_dir(request_.state));
     TESSERA_ASSIGN(const auto lock, DirLock::take(request_.state));
     TESSERA_RETURN_IF_ERROR(check_state());
     TESSERA_RETURN_IF_ERROR(load_commons());
@@ -176,7 +186,11 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
   GrpcEngine engine(host_->board(),
                     {.present = [this](ClientId id) { return host_->there(id); },
                      .name = [&](ClientId id) { return book.name_of(id); },
-                     .on_post = [this](ClientId id) { server_->wake(id); },
+                     .on_post =
+                         [this](const Task& task, const std::string& ticket) {
+                           host_->note_posted(task, ticket);
+                           server_->wake(task.client);
+                         },
                      .stop = request_.stop});
   Driver driver(session, experiment_.federation, engine, &commons_.commons);
   driver.serve({.deadline = serve.deadline, .over_select = serve.over_select});
@@ -214,10 +228,10 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
 
 void Serving::say_goodbye() {
   auto& board = host_->board();
+  const auto start = Clock::now();  // first: what is told below must count as later
   board.finish();
   server_->wake();
   host_->enter(FederationStage::kFinished, experiment_.run.rounds, request_.linger);
-  const auto start = Clock::now();
   const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
   const auto told = [&](int64_t id) {
     if (!host_->there(id)) return true;

@@ -2,10 +2,11 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
-#include <filesystem>
+#include <cstring>
 
 #include "base/key.hpp"
 #include "federation_play.hpp"
+#include "io/npy.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -13,6 +14,18 @@ namespace {
 using ::testing::HasSubstr;
 
 class Federation : public FederationPlay {};
+
+void write_small_client(const std::string& path) {
+  constexpr int64_t kRows = 8;
+  const std::vector<float> x(2 * kRows, 0.5F);
+  std::vector<int64_t> y;
+  for (int64_t i = 0; i < kRows; ++i) y.push_back(i % 2);
+  Npy features{DType::kF32, {kRows, 2}, Bytes(x.size() * sizeof(float))};
+  Npy labels{DType::kI64, {kRows}, Bytes(y.size() * sizeof(int64_t))};
+  std::memcpy(features.data.data(), x.data(), features.data.size());
+  std::memcpy(labels.data.data(), y.data(), labels.data.size());
+  ASSERT_TRUE(write_npz(path, {{"x", features}, {"y", labels}}).ok());
+}
 
 /// The methods of the issue; each has another kind of state on one of the two sides.
 class SameNumbers : public FederationPlay, public ::testing::WithParamInterface<const char*> {};
@@ -43,10 +56,6 @@ TEST_F(Federation, EachClientEndsWithTheModelThatTheSimulatorSaves) {
     EXPECT_EQ(slurp(path("state-" + name + "/model.safetensors")),
               slurp(path("simulated/models/client-" + name + ".safetensors")));
   }
-  // It answers, without the federation.
-  const auto said = tessera({"predict", path("state-a/model.safetensors"), "--data",
-                             path("data/client-a.npz"), "--json"});
-  EXPECT_THAT(said.err, HasSubstr("x_train"));  // arrays of training are no rows to predict
 }
 
 
@@ -112,12 +121,12 @@ TEST_F(Federation, DataThatDoNotFitAreRefusedWithTheDifference) {
   start_server();
   start_client("a");
   ASSERT_TRUE(server_->wait_until([&] { return exists("state-a/federation.json"); }));
-  // b comes with a picture's shape.
-  write("bad.csv", "u,v,label\n" + std::string("1,2,x\n3,4,y\n5,6,x\n7,8,y\n1,1,x\n2,2,y\n"));
+  write_small_client(path("bad.npz"));  // two features where a has six
   auto words = join_words("b");
-  words[6] = path("bad.csv");
+  words[6] = path("bad.npz");
   const auto refused = tessera(words);
   EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("its samples are 2, those of the federation (by client a) 6"));
 }
 
 TEST_F(Federation, MistakesAreOneSentenceEach) {

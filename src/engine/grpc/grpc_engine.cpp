@@ -127,15 +127,15 @@ Status GrpcEngine::Round::begin(Task& task) {
   bytes_ += open.bytes;
   const ClientId client = task.client;
   open.task = std::move(task);
-  open_.emplace(client, std::move(open));
-  if (options_.on_post) options_.on_post(client);
+  const auto& posted = open_.emplace(client, std::move(open)).first->second;
+  if (options_.on_post) options_.on_post(posted.task, posted.ticket);
   return ok();
 }
 
 Status GrpcEngine::Round::settle(const Task& task) const {
-  TESSERA_RETURN_IF_ERROR(
-      board_.post_settle(task.client, std::make_shared<const Bytes>(encode_task(task))));
-  if (options_.on_post) options_.on_post(task.client);
+  const auto bytes = std::make_shared<const Bytes>(encode_task(task));
+  TESSERA_RETURN_IF_ERROR(board_.post_settle(task.client, bytes));
+  if (options_.on_post) options_.on_post(task, ticket_of(*bytes));
   on_reply_(refused(task, ok()));
   return ok();
 }

@@ -17,8 +17,9 @@ struct GrpcEngineOptions {
   std::function<bool(ClientId)> present;
   /// The name in a member's certificate.
   std::function<std::string(ClientId)> name;
-  /// Something was put onto the board for this client: FederationServer::wake(). May be empty.
-  std::function<void(ClientId)> on_post = {};
+  /// A task (without its tensors) was put onto the board: time for FederationServer::wake(). May
+  /// be empty.
+  std::function<void(const Task& task, const std::string& ticket)> on_post = {};
   /// A reply has arrived that is well formed and answers its task; for progress. May be empty.
   std::function<void()> on_client = {};
   /// Where run() is given no deadline it waits so long.

@@ -80,7 +80,7 @@ struct EngineScene : Trio, LoopbackFederation {
   GrpcEngineOptions filled(GrpcEngineOptions options) {
     options.present = [this](ClientId id) { return host.enrolled(id); };
     options.name = [this](ClientId id) { return data[static_cast<size_t>(id)].name; };
-    if (!options.on_post) options.on_post = [this](ClientId id) { server->wake(id); };
+    if (!options.on_post) options.on_post = [this](const Task& task, const std::string&) { server->wake(task.client); };
     return options;
   }
   /// Answers the task on offer for `member` by these bytes, without a network.
@@ -131,6 +131,7 @@ TEST(GrpcEngine, RepliesAreThoseOfTheLocalEngine) {
       EXPECT_EQ(reply.wire_up, theirs.at(client).wire_up);
     }
   }
+  ASSERT_TRUE(eventually([&] { return !e.host.board().member(2).settle_waits; }));
   for (const ClientId id : {0, 1, 2})
     EXPECT_EQ(updates(clients[static_cast<size_t>(id)]->store, id), updates(store, id));
 }
@@ -232,7 +233,6 @@ TEST(GrpcEngine, ALieCostsTheLiarsUploadOnly) {
        Error::kBusy, "stopped"},
       {"its own failure", changed([](Reply& r) { r.status = fail(Error::kInternal, "it\nbroke"); }),
        Error::kInternal, "it?broke"}};
-  auto round = task;
   for (const auto& [what, bytes, kind, says] : cases) {
     Replies replies;
     std::jthread running([&] { replies = replies_of(e.engine, {task, e.train(2, 1)}); });
@@ -302,7 +302,7 @@ TEST(GrpcEngine, PostingWaitsWhileTheBoardIsFull) {
   int64_t most = 0;
   TaskBoard* board = nullptr;
   EngineScene e({.on_post =
-                     [&](ClientId) {
+                     [&](const Task&, const std::string&) {
                        int64_t offered = 0;
                        for (const int64_t id : {0, 1, 2}) offered += board->member(id).offered;
                        most = std::max(most, offered);

@@ -237,15 +237,20 @@ TEST(Service, WhoHasNotEnrolledIsToldToAndGetsNoTask) {
 TEST(Service, ManyPollsAreHeldByFewThreads) {
   constexpr int kPolls = 200;
   std::vector<std::string> names;
-  for (int i = 0; i < kPolls; ++i) names.push_back("m" + std::to_string(i));
+  for (int i = 0; i < kPolls; ++i) names.push_back(fmt::format("m{}", i));
   testing::TempDir dir;
   testing::TableHost host(dir.file("spool"), names);
   auto options = LoopbackFederation::insecure();
   options.threads = 4;
   options.retry.hold = std::chrono::seconds(60);
   auto server = *FederationServer::start(options, host);
-  const auto channel = grpc::CreateChannel(server->address(), grpc::InsecureChannelCredentials());
-  const auto stub = v1::Federation::NewStub(channel);
+  // A connection carries 16 calls at most; these have ten each.
+  std::vector<std::unique_ptr<v1::Federation::Stub>> stubs;
+  grpc::ChannelArguments alone;
+  alone.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  for (int i = 0; i < kPolls / 10; ++i)
+    stubs.push_back(v1::Federation::NewStub(
+        grpc::CreateCustomChannel(server->address(), grpc::InsecureChannelCredentials(), alone)));
   std::vector<std::unique_ptr<RawCall>> calls;
   std::vector<v1::PollReply> replies(kPolls);
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<v1::PollReply>>> readers;
@@ -253,7 +258,7 @@ TEST(Service, ManyPollsAreHeldByFewThreads) {
   grpc::CompletionQueue queue;
   for (int i = 0; i < kPolls; ++i) {
     calls.push_back(std::make_unique<RawCall>(names[i]));
-    readers.push_back(stub->AsyncPoll(calls.back().get(), {}, &queue));
+    readers.push_back(stubs[i / 10]->AsyncPoll(calls.back().get(), {}, &queue));
     readers.back()->Finish(&replies[i], &statuses[i], nullptr);
   }
   const auto everybody_polls = [&] {

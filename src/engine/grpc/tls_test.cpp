@@ -184,7 +184,6 @@ TEST(Tls, RevocationWorksOnOpenConnectionsAndNewOnes) {
   TlsScene s;
   const auto serial = s.issue("c", {});
   LoopbackFederation f(s.listening());
-  const auto transport = f.transport(s.calling(f, "c"));
   auto options = s.calling(f, "c");
   options.patient = false;
   const auto hasty = f.transport(options);

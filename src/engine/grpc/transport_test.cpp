@@ -256,7 +256,7 @@ class FaultyServer : public v1::Federation::Service {
 
   TransportOptions calling() const {
     TransportOptions out;
-    out.server = "127.0.0.1:" + std::to_string(port_);
+    out.server = fmt::format("127.0.0.1:{}", port_);
     out.insecure = true;
     out.name = "a";
     out.retry.first_wait = out.retry.longest_wait = milliseconds(1);
