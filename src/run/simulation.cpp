@@ -47,7 +47,8 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
                    .clients = facts.clients,
                    .newcomers = facts.newcomers,
                    .rounds = experiment.run.rounds,
-                   .participation = experiment.federation.participation});
+                   .participation = experiment.federation.participation,
+                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard)});
   TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, facts.commons)));
   const auto& options = experiment.federation;
   const int64_t cohort =

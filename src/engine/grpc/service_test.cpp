@@ -168,7 +168,7 @@ TEST(Service, CompleteNeedsAllBytesAndTheirDigest) {
 
 TEST(Service, AStreamThatSendsNothingIsCutAndTheServerGoesOn) {
   auto options = LoopbackFederation::insecure();
-  options.streams.idle = std::chrono::milliseconds(300);
+  options.streams.idle = std::chrono::milliseconds(1000);
   LoopbackFederation f(options);
   const auto ticket = f.post(0, counted_bytes(10));
   const auto stub = f.stub();

@@ -137,7 +137,7 @@ struct LoopbackFederation {
     ServerOptions out;
     out.listen = "127.0.0.1:0";
     out.insecure = true;
-    out.retry.hold = std::chrono::milliseconds(5000);
+    out.retry.hold = std::chrono::seconds(60);
     out.retry.first_wait = std::chrono::milliseconds(10);
     out.retry.longest_wait = std::chrono::milliseconds(50);
     out.retry.chunk_bytes = 1000;
