@@ -73,8 +73,8 @@ TEST(DataDigest, SeesNamesShapesAndTheDeal) {
         p.federation.class_names = {"noy", "es"};
       },
       [](Parts& p) { p.federation.multi_label_loss = true; },
-      [](Parts& p) { p.federation.clients[1].name = "c"; },
-      [](Parts& p) { p.federation.newcomers[0].name = "c"; },
+      [](Parts& p) { p.federation.clients[1].name = "third"; },
+      [](Parts& p) { p.federation.newcomers[0].name = "third"; },
       [](Parts& p) { std::swap(p.federation.clients[0].train, p.federation.clients[0].val); },
       [](Parts& p) { std::swap(p.federation.clients[0].train, p.federation.clients[1].train); },
       [](Parts& p) { p.federation.clients[0].support = {0}; },
