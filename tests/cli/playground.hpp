@@ -39,7 +39,8 @@ class Playground : public ::testing::Test {
   std::string root_;
 };
 
-inline constexpr int kLongRounds = 1000;
+/// Rounds of a run that is disturbed after a few of them: one to two seconds.
+inline constexpr int kLongRounds = 400;
 
 /// How many lines of standard error begin with "tessera: ".
 int error_lines(const Finished& finished);
