@@ -96,8 +96,9 @@ Status join_command(const CallArgs& args) {
   TESSERA_ASSIGN(const auto result, join_federation(join_request(args, log)));
   if (args.json) return print(result.dump(2) + "\n");
   if (result["model"].is_null())
-    return print("the federation has ended; this method's models are no single network, so none "
-                 "was saved\n");
+    return print(
+        "the federation has ended; this method's models are no single network, so none "
+        "was saved\n");
   return print(fmt::format("the federation has ended; this client's model: {}\n",
                            result["model"].get<std::string>()));
 }

@@ -16,7 +16,8 @@ Status check_own_member(const DataOptions& options) {
                 "[data] class_names is not set: a client sees only its own labels, so the "
                 "experiment must name all classes, as in class_names = \"no,yes\"");
   // "auto" leaves files of the set npz alone.
-  if (options.standardize == "federation" || (options.standardize == "auto" && options.set == "own"))
+  if (options.standardize == "federation" ||
+      (options.standardize == "auto" && options.set == "own"))
     return fail(Error::kInvalid,
                 "[data] standardize = \"{}\" needs everybody's rows, which are in nobody's hands "
                 "here; set \"client\" or \"none\"",

@@ -328,8 +328,7 @@ Result<Federation> load_own(const DataOptions& options, uint64_t key) {
   return load_own_files(files, options, key);
 }
 
-Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& options,
-                                  uint64_t key) {
+Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& options, uint64_t key) {
   TESSERA_ASSIGN(auto read, read_clients(files, options, key));
   Federation out;
   out.set = options.set;

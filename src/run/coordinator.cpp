@@ -123,8 +123,7 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
     if (!session_) session_ = std::move(made);
   }
   const auto changed = parts_.book->changed_data(member, facts.data_digest);
-  TESSERA_RETURN_IF_ERROR(
-      parts_.book->enroll(member, common, *reply.hello, facts.data_digest));
+  TESSERA_RETURN_IF_ERROR(parts_.book->enroll(member, common, *reply.hello, facts.data_digest));
   if (!changed.empty())
     parts_.log.warning("other data", {{"client", common.from}, {"what", changed}});
   {
@@ -254,8 +253,8 @@ void Coordinator::on_event(const ServiceEvent& event) {
     tallies_[static_cast<size_t>(*member)].reason = event.text;
   if (member && event.kind == Kind::kDescribed)
     tallies_[static_cast<size_t>(*member)].denied = false;
-  remember(fmt::format("{} {}{}{}", event.name, name_of(event.kind),
-                       event.text.empty() ? "" : ": ", event.text));
+  remember(fmt::format("{} {}{}{}", event.name, name_of(event.kind), event.text.empty() ? "" : ": ",
+                       event.text));
 }
 
 std::string Coordinator::status_json() {
@@ -273,21 +272,21 @@ std::string Coordinator::status_json() {
   for (int64_t id = 0; id < names.size(); ++id) {
     const auto state = parts_.board->member(id);
     const auto& tally = tallies_[static_cast<size_t>(id)];
-    MemberStatus member{.name = parts_.book->name_of(id),
-                        .number = id,
-                        .role = id < std::ssize(names.clients) ? MemberRole::kClient
-                                                               : MemberRole::kNewcomer,
-                        .accepted = tally.accepted,
-                        .rejected = tally.rejected,
-                        .reason = tally.reason};
+    MemberStatus member{
+        .name = parts_.book->name_of(id),
+        .number = id,
+        .role = id < std::ssize(names.clients) ? MemberRole::kClient : MemberRole::kNewcomer,
+        .accepted = tally.accepted,
+        .rejected = tally.rejected,
+        .reason = tally.reason};
     if (state.seconds_since_poll >= 0) member.seen_seconds = state.seconds_since_poll;
-    member.state = parts_.book->has_left(id)    ? MemberActivity::kLeft
-                   : tally.denied               ? MemberActivity::kRevoked
-                   : !parts_.book->present(id)  ? MemberActivity::kNotThere
-                   : state.uploaded > 0         ? MemberActivity::kUploading
-                   : state.fetched              ? MemberActivity::kWorking
-                   : state.offered              ? MemberActivity::kFetching
-                                                : MemberActivity::kIdle;
+    member.state = parts_.book->has_left(id)   ? MemberActivity::kLeft
+                   : tally.denied              ? MemberActivity::kRevoked
+                   : !parts_.book->present(id) ? MemberActivity::kNotThere
+                   : state.uploaded > 0        ? MemberActivity::kUploading
+                   : state.fetched             ? MemberActivity::kWorking
+                   : state.offered             ? MemberActivity::kFetching
+                                               : MemberActivity::kIdle;
     open += state.offered;
     out.members.push_back(std::move(member));
   }

@@ -30,8 +30,8 @@ constexpr int kStateFormat = 1;
 constexpr size_t kMaxStateText = size_t{1} << 20;
 
 json figures_of(const ClientMetrics& m) {
-  const auto share = m.n > 0 ? json(static_cast<double>(m.correct) / static_cast<double>(m.n))
-                             : json(nullptr);
+  const auto share =
+      m.n > 0 ? json(static_cast<double>(m.correct) / static_cast<double>(m.n)) : json(nullptr);
   return {{"samples", m.n}, {"accuracy", share}, {"loss", m.n > 0 ? json(m.loss) : json(nullptr)}};
 }
 
@@ -95,8 +95,8 @@ Status Joining::understand() {
   Overrides overrides;
   if (!request_.data.empty()) overrides.data_dir = request_.data;
   if (!request_.model_file.empty()) overrides.sets.push_back("model.file=" + request_.model_file);
-  TESSERA_ASSIGN(experiment_, parse_experiment(facts_.experiment, "the server's experiment",
-                                               overrides));
+  TESSERA_ASSIGN(experiment_,
+                 parse_experiment(facts_.experiment, "the server's experiment", overrides));
   if (const auto digest = config_digest(experiment_->toml()); digest != facts_.config_digest)
     return fail(Error::kInvalid,
                 "the server's experiment means something else here (digest {}, there {}): another "
@@ -107,20 +107,20 @@ Status Joining::understand() {
 
 Status Joining::load_data() {
   const auto seed = static_cast<uint64_t>(experiment_->run.seed);
-  TESSERA_ASSIGN(federation_, load_member(experiment_->data, derive(seed, Purpose::kPartition),
-                                          facts_.name));
+  TESSERA_ASSIGN(federation_,
+                 load_member(experiment_->data, derive(seed, Purpose::kPartition), facts_.name));
   return ok();
 }
 
 Status Joining::build() {
-  TESSERA_ASSIGN(auto session,
-                 make_session(*experiment_, SessionFacts{
-                                                .sample_shape = federation_->sample_shape,
-                                                .classes = federation_->classes,
-                                                .multi_label_loss = federation_->multi_label_loss,
-                                                .clients = facts_.clients,
-                                                .newcomers = facts_.newcomers,
-                                                .commons = &federation_->commons}));
+  TESSERA_ASSIGN(
+      auto session,
+      make_session(*experiment_, SessionFacts{.sample_shape = federation_->sample_shape,
+                                              .classes = federation_->classes,
+                                              .multi_label_loss = federation_->multi_label_loss,
+                                              .clients = facts_.clients,
+                                              .newcomers = facts_.newcomers,
+                                              .commons = &federation_->commons}));
   session_.emplace(std::move(session));
   return ok();
 }
@@ -130,8 +130,11 @@ Status Joining::open_state() {
   TESSERA_ASSIGN(auto lock, DirLock::take(request_.state));
   lock_.emplace(std::move(lock));
   const auto place = path("federation.json");
-  const json ours{{"format", kStateFormat}, {"federation", facts_.id}, {"name", facts_.name},
-                  {"number", facts_.member}, {"config_digest", facts_.config_digest}};
+  const json ours{{"format", kStateFormat},
+                  {"federation", facts_.id},
+                  {"name", facts_.name},
+                  {"number", facts_.member},
+                  {"config_digest", facts_.config_digest}};
   if (std::filesystem::exists(place)) {
     TESSERA_ASSIGN(const auto bytes, read_file(place, kMaxStateText));
     TESSERA_ASSIGN(const auto theirs, parse_json(text_of(bytes), place));
@@ -143,15 +146,16 @@ Status Joining::open_state() {
                   theirs["format"].dump(), kStateFormat);
     if (theirs != ours)
       return fail(Error::kInvalid,
-                  "{}: belongs to another federation or another client; use another --state", place);
+                  "{}: belongs to another federation or another client; use another --state",
+                  place);
   } else {
     TESSERA_RETURN_IF_ERROR(write_file_atomic(place, bytes_of(ours.dump(1) + "\n")));
   }
   TESSERA_ASSIGN(store_, ClientStore::open(path("client")));
   TESSERA_ASSIGN(audit_, AuditLog::open(path("audit.jsonl")));
   TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
-  models_ = std::make_unique<ModelKeeper>(*experiment_, *federation_, session_->model(),
-                                          path("models"));
+  models_ =
+      std::make_unique<ModelKeeper>(*experiment_, *federation_, session_->model(), path("models"));
   const auto& data = federation_->clients.front();
   host_ = std::make_unique<ClientHost>(
       *session_, *store_, std::vector<HostedClient>{{facts_.member, &data}},
@@ -218,12 +222,13 @@ Status Joining::handle(const TaskOffer& offer) {
   TESSERA_ASSIGN(const auto task, decode_task(std::make_shared<const Bytes>(*std::move(bytes))));
   TESSERA_RETURN_IF_ERROR(
       note(AuditRecord::Direction::kReceived, task, size, offer.ticket, "fetched"));
-  request_.log->info("task", {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", size}});
+  request_.log->info("task",
+                     {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", size}});
   const auto reply = host_->handle(task);
   if (!reply.status.ok())
-    request_.log->warning("failed", {{"kind", name_of(task.kind)},
-                                     {"round", task.round},
-                                     {"reason", message(reply.status)}});
+    request_.log->warning(
+        "failed",
+        {{"kind", name_of(task.kind)}, {"round", task.round}, {"reason", message(reply.status)}});
   if (task.kind != TaskKind::kSettle)
     TESSERA_RETURN_IF_ERROR(may_leave(task.kind, leaving_text(reply)));
   const auto answer = encode_reply(reply);
@@ -240,9 +245,8 @@ Status Joining::handle(const TaskOffer& offer) {
   TESSERA_RETURN_IF_ERROR(sent);
   ++tasks_;
   if (task.last && reply.evaluation) keep_figures(*reply.evaluation);
-  request_.log->info("sent", {{"kind", name_of(task.kind)},
-                              {"round", task.round},
-                              {"bytes", std::ssize(answer)}});
+  request_.log->info(
+      "sent", {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", std::ssize(answer)}});
   return ok();
 }
 
@@ -266,19 +270,23 @@ Status Joining::note(AuditRecord::Direction direction, const Task& task, int64_t
 }
 
 void Joining::keep_figures(const Evaluation& evaluation) {
-  figures_ = {{"pre", {{"validation", figures_of(evaluation.pre_val)},
-                       {"test", figures_of(evaluation.pre_test)}}},
-              {"post", {{"validation", figures_of(evaluation.post_val)},
-                        {"test", figures_of(evaluation.post_test)}}}};
-  const auto status =
-      write_file_atomic(path("evaluation.json"), bytes_of(figures_.dump(1) + "\n"));
+  figures_ = {
+      {"pre",
+       {{"validation", figures_of(evaluation.pre_val)}, {"test", figures_of(evaluation.pre_test)}}},
+      {"post",
+       {{"validation", figures_of(evaluation.post_val)},
+        {"test", figures_of(evaluation.post_test)}}}};
+  const auto status = write_file_atomic(path("evaluation.json"), bytes_of(figures_.dump(1) + "\n"));
   if (!status.ok()) request_.log->error("evaluation.json", {{"problem", message(status)}});
 }
 
 Result<json> Joining::finish() {
   TESSERA_RETURN_IF_ERROR(models_->failed());
-  json out{{"federation", facts_.title}, {"client", facts_.name}, {"tasks", tasks_},
-           {"evaluation", figures_},     {"model", nullptr}};
+  json out{{"federation", facts_.title},
+           {"client", facts_.name},
+           {"tasks", tasks_},
+           {"evaluation", figures_},
+           {"model", nullptr}};
   if (figures_.is_null() && std::filesystem::exists(path("evaluation.json"))) {
     TESSERA_ASSIGN(const auto bytes, read_file(path("evaluation.json"), kMaxStateText));
     TESSERA_ASSIGN(out["evaluation"], parse_json(text_of(bytes), path("evaluation.json")));
@@ -301,7 +309,8 @@ std::string leaving_text(const Reply& reply) {
     std::vector<std::string> shape;
     for (const int64_t n : tensor.sizes()) shape.push_back(std::to_string(n));
     lines.push_back(fmt::format("{} {} [{}], {}", name, c10::toString(tensor.scalar_type()),
-                                join(shape, ", "), human_bytes(static_cast<double>(tensor.nbytes()))));
+                                join(shape, ", "),
+                                human_bytes(static_cast<double>(tensor.nbytes()))));
   };
   for (const auto& [name, tensor] : reply.up) add(name, tensor);
   if (reply.evaluation) {
@@ -319,8 +328,7 @@ Result<json> join_federation(const JoinRequest& request) {
     TESSERA_RETURN_IF_ERROR(joining.connect());
     TESSERA_RETURN_IF_ERROR(joining.understand());
     TESSERA_RETURN_IF_ERROR(joining.load_data());
-    for (const auto& text : joining.federation().notes)
-      request.log->info("data", {{"note", text}});
+    for (const auto& text : joining.federation().notes) request.log->info("data", {{"note", text}});
     TESSERA_RETURN_IF_ERROR(joining.build());
     TESSERA_RETURN_IF_ERROR(joining.open_state());
     TESSERA_RETURN_IF_ERROR(joining.enroll());
@@ -348,23 +356,33 @@ std::vector<PreflightStep> preflight(const JoinRequest& request) {
     }
     out.push_back({what, status, status.ok() ? detail() : ""});
   };
-  step("identity", [&] { return joining.check_identity(); },
-       [&] { return request.transport.insecure ? "none: without TLS" : request.transport.identity_dir; });
-  step("connection", [&] { return joining.connect(); }, [&] {
-    return fmt::format("{}: federation '{}', here known as '{}'", request.transport.server,
-                       joining.facts().title, joining.facts().name);
-  });
-  step("experiment", [&] { return joining.understand(); },
-       [&] { return fmt::format("{} clients", joining.facts().clients); });
-  step("data", [&] { return joining.load_data(); }, [&] {
-    const auto& data = joining.federation().clients.front();
-    return fmt::format("{} training, {} test samples", data.size(Part::kTrain),
-                       data.size(Part::kTest));
-  });
-  step("model and method", [&] { return joining.build(); }, [&] {
-    return fmt::format("{}, {} parameters", joining.session().info().name,
-                       joining.session().model().layout().numel());
-  });
+  step(
+      "identity", [&] { return joining.check_identity(); },
+      [&] {
+        return request.transport.insecure ? "none: without TLS" : request.transport.identity_dir;
+      });
+  step(
+      "connection", [&] { return joining.connect(); },
+      [&] {
+        return fmt::format("{}: federation '{}', here known as '{}'", request.transport.server,
+                           joining.facts().title, joining.facts().name);
+      });
+  step(
+      "experiment", [&] { return joining.understand(); },
+      [&] { return fmt::format("{} clients", joining.facts().clients); });
+  step(
+      "data", [&] { return joining.load_data(); },
+      [&] {
+        const auto& data = joining.federation().clients.front();
+        return fmt::format("{} training, {} test samples", data.size(Part::kTrain),
+                           data.size(Part::kTest));
+      });
+  step(
+      "model and method", [&] { return joining.build(); },
+      [&] {
+        return fmt::format("{}, {} parameters", joining.session().info().name,
+                           joining.session().model().layout().numel());
+      });
   return out;
 }
 

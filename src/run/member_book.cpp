@@ -39,9 +39,12 @@ std::string fresh_id() {
 }
 
 json json_of(const CommonFacts& facts) {
-  return {{"sample_shape", facts.sample_shape}, {"classes", facts.classes},
-          {"class_names", facts.class_names},   {"columns", facts.columns},
-          {"multi_label", facts.multi_label},   {"layout_digest", facts.layout_digest},
+  return {{"sample_shape", facts.sample_shape},
+          {"classes", facts.classes},
+          {"class_names", facts.class_names},
+          {"columns", facts.columns},
+          {"multi_label", facts.multi_label},
+          {"layout_digest", facts.layout_digest},
           {"from", facts.from}};
 }
 
@@ -141,8 +144,8 @@ Status MemberBook::write() const {
                {"newcomers", names_.newcomers},
                {"common", common_ ? json_of(*common_) : json(nullptr)},
                {"members", rows}};
-  return write_file_atomic(
-      path_, bytes_of(j.dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
+  return write_file_atomic(path_,
+                           bytes_of(j.dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
 }
 
 std::optional<int64_t> MemberBook::number_of(const std::string& name) const {

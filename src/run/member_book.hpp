@@ -77,7 +77,8 @@ class MemberBook {
     std::string data_digest;
     bool enrolled = false, left = false;
   };
-  MemberBook(std::string path, MemberNames names) : path_(std::move(path)), names_(std::move(names)) {}
+  MemberBook(std::string path, MemberNames names)
+      : path_(std::move(path)), names_(std::move(names)) {}
   Status read();
   /// Callers hold the mutex.
   Status write() const;

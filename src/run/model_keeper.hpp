@@ -40,7 +40,7 @@ class ModelKeeper {
   const Federation& federation_;
   const Model& model_;
   const std::string dir_, digest_;
-  mutable std::mutex mutex_;  // guards the following
+  mutable std::mutex mutex_;                   // guards the following
   std::map<std::string, SavedModel> waiting_;  // of the pre view until those of post are there
   Status failed_;
 };

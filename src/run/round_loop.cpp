@@ -65,11 +65,10 @@ Status RoundLoop::start() {
   TESSERA_RETURN_IF_ERROR(parts_.driver.begin());
   TESSERA_RETURN_IF_ERROR(clear_run(parts_.out));
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
-  TESSERA_ASSIGN(auto history,
-                 History::create(path("history.sqlite"),
-                                 run_facts(parts_.experiment, parts_.roster, parts_.session.model(),
-                                           config_),
-                                 parts_.roster));
+  TESSERA_ASSIGN(auto history, History::create(path("history.sqlite"),
+                                               run_facts(parts_.experiment, parts_.roster,
+                                                         parts_.session.model(), config_),
+                                               parts_.roster));
   history_ = std::move(history);
   TESSERA_ASSIGN(auto file, CheckpointFile::create(parts_.out));
   checkpoint_ = std::move(file);

@@ -30,7 +30,7 @@ struct LoopParts {
   /// Where the clients' states are in this process; null for a server: its clients keep their own.
   ClientHost* host = nullptr;
   ClientStore* store = nullptr;
-  std::string out;  // the directory, which is there and locked
+  std::string out;                               // the directory, which is there and locked
   std::string go_on = "continue with --resume";  // what a user does after an interruption
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Progress&)> on_progress = {};

@@ -84,7 +84,6 @@ class Runner {
   std::unique_ptr<RoundLoop> loop_;
   std::unique_ptr<ModelKeeper> models_;
   std::optional<PredictionTable> predictions_;  // none: nobody asked for them
-
 };
 
 Result<RunState> Runner::what_is_there() {
@@ -169,8 +168,8 @@ Status Runner::build() {
   setup_.emplace(simulation_->session().client_setup(0));
   TESSERA_RETURN_IF_ERROR(simulation_->driver().meet_clients());
   loop_ = std::make_unique<RoundLoop>(loop_parts());
-  models_ = std::make_unique<ModelKeeper>(experiment_, federation_,
-                                          simulation_->session().model(), path("models"));
+  models_ = std::make_unique<ModelKeeper>(experiment_, federation_, simulation_->session().model(),
+                                          path("models"));
   return ok();
 }
 

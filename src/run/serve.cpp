@@ -10,8 +10,8 @@
 #include "engine/grpc/grpc_engine.hpp"
 #include "io/file.hpp"
 #include "net/identity.hpp"
-#include "net/private_file.hpp"
 #include "net/metrics_page.hpp"
+#include "net/private_file.hpp"
 #include "run/config_text.hpp"
 #include "run/coordinator.hpp"
 #include "run/finished.hpp"
@@ -35,7 +35,8 @@ Status check_servable(const Experiment& experiment) {
                 "eval.predictions: the samples are not here; remove it, or use `tessera run`");
   if (!experiment.debug.dump.empty())
     return fail(Error::kInvalid, "debug.dump: the data are not here; use `tessera run`");
-  // Fed_T_A's clients show pictures for the report: fine in a simulation, not where data are secret.
+  // Fed_T_A's clients show pictures for the report: fine in a simulation, not where data are
+  // secret.
   for (const auto& option : experiment.draft->options()) {
     const auto* const* show = std::get_if<int64_t*>(&option.target);
     if (option.spec.key == "show" && show && **show > 0)
@@ -183,15 +184,14 @@ Result<nlohmann::json> Serving::play() {
 Result<nlohmann::json> Serving::rounds(const Session& session) {
   auto& book = host_->book();
   const auto& serve = experiment_.serve;
-  GrpcEngine engine(host_->board(),
-                    {.present = [this](ClientId id) { return host_->there(id); },
-                     .name = [&](ClientId id) { return book.name_of(id); },
-                     .on_post =
-                         [this](const Task& task, const std::string& ticket) {
-                           host_->note_posted(task, ticket);
-                           server_->wake(task.client);
-                         },
-                     .stop = request_.stop});
+  GrpcEngine engine(host_->board(), {.present = [this](ClientId id) { return host_->there(id); },
+                                     .name = [&](ClientId id) { return book.name_of(id); },
+                                     .on_post =
+                                         [this](const Task& task, const std::string& ticket) {
+                                           host_->note_posted(task, ticket);
+                                           server_->wake(task.client);
+                                         },
+                                     .stop = request_.stop});
   Driver driver(session, experiment_.federation, engine, &commons_.commons);
   driver.serve({.deadline = serve.deadline, .over_select = serve.over_select});
   const auto roster = book.roster(experiment_.data.set);
@@ -206,17 +206,17 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
                   .on_progress =
                       [&](const Progress& progress) {
                         const bool training = progress.stage == "training";
-                        host_->enter(training ? FederationStage::kTraining
-                                              : FederationStage::kEvaluating,
-                                     progress.round + training, serve.deadline);
+                        host_->enter(
+                            training ? FederationStage::kTraining : FederationStage::kEvaluating,
+                            progress.round + training, serve.deadline);
                         metrics_.members_present.set(static_cast<double>(book.clients_present()));
                         if (request_.on_progress) request_.on_progress(progress);
                       },
                   .on_note = [this](const std::string& text) { host_->note(text); }};
   parts.on_round = [&](const RoundReport& report) {
-    host_->note_round(report, cohort_of(session.seed(), report.round, session.clients(),
-                                        experiment_.federation.participation *
-                                            (1 + serve.over_select)));
+    host_->note_round(report,
+                      cohort_of(session.seed(), report.round, session.clients(),
+                                experiment_.federation.participation * (1 + serve.over_select)));
   };
   parts.on_saved = [this] { return host_->board().forget_delivered(); };
   loop.emplace(std::move(parts));

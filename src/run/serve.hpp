@@ -15,8 +15,8 @@
 namespace tessera {
 
 struct ServeRequest {
-  /// Holds the run (as `tessera run --out` would), federation.json, spool/ and audit.jsonl. One that
-  /// holds a federation goes on with it.
+  /// Holds the run (as `tessera run --out` would), federation.json, spool/ and audit.jsonl. One
+  /// that holds a federation goes on with it.
   std::string state;
   ServerOptions server;
   /// Where /metrics is answered; empty: nowhere.

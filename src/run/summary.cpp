@@ -83,7 +83,7 @@ json class_names(const Roster& roster) {
   for (int64_t k = 0; k < roster.classes; ++k) {
     const auto i = static_cast<size_t>(k);
     out.push_back(i < roster.class_names.size() ? text(roster.class_names[i])
-                                                    : json(std::to_string(k)));
+                                                : json(std::to_string(k)));
   }
   return out;
 }
@@ -199,12 +199,11 @@ json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& tot
   std::vector<std::string> out;
   if (totals.counted == 0) {
     const auto first = first_of(problems, Problem::Kind::kUpload).problem;
-    out.push_back(first
-                      ? fmt::format("no round counted: client {} in round {}: {}",
-                                    roster.name_of(first->client), first->round, first->reason)
-                      : fmt::format("no round counted: fewer than federation.min_replies = {} "
-                                    "uploads arrived in each",
-                                    experiment.federation.min_replies));
+    out.push_back(first ? fmt::format("no round counted: client {} in round {}: {}",
+                                      roster.name_of(first->client), first->round, first->reason)
+                        : fmt::format("no round counted: fewer than federation.min_replies = {} "
+                                      "uploads arrived in each",
+                                      experiment.federation.min_replies));
   }
   if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation); first)
     out.push_back(fmt::format("the evaluation of {} failed, first client {} after round {}: {}",
@@ -223,8 +222,7 @@ Summary headline_of(std::span<const Evaluation> clients, View headline) {
 }
 
 std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
-                                                           const Roster& roster,
-                                                           const Model& model,
+                                                           const Roster& roster, const Model& model,
                                                            const std::string& config) {
   return {{"name", experiment.run.name},
           {"method", experiment.method.name},

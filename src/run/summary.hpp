@@ -19,8 +19,7 @@ Summary headline_of(std::span<const Evaluation> clients, View headline);
 /// The `meta` rows of a history at its start: keys and values as text, in a fixed order, with state
 /// "running". `config` is the resolved experiment's text (config.toml).
 std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& experiment,
-                                                           const Roster& roster,
-                                                           const Model& model,
+                                                           const Roster& roster, const Model& model,
                                                            const std::string& config);
 
 /// summary.json without what only the caller knows (history_digest, memory). `failed` is a sentence

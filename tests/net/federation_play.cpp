@@ -5,6 +5,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <filesystem>
+
 namespace tessera::testing {
 namespace {
 
@@ -38,31 +41,52 @@ void FederationPlay::federation(const std::string& method, int rounds, const std
                       serve + "[method]\nname = \"" + method + "\"\n");
 }
 
+// Once for all tests: six programs start for it. The directory goes with the process.
 void FederationPlay::make_identities() {
-  ASSERT_EQ(tessera({"pki", "init", path("ca")}).code, 0);
-  const auto issued = tessera({"pki", "issue", "server", "--ca", path("ca"), "--identity",
-                               path("id-server"), "--server", "127.0.0.1,localhost"});
-  ASSERT_EQ(issued.code, 0) << issued.err;
-  for (const auto& name : names_) {
-    const auto client =
-        tessera({"pki", "issue", name, "--ca", path("ca"), "--identity", path("id-" + name)});
-    ASSERT_EQ(client.code, 0) << client.err;
-  }
+  static const std::string shared = [] {
+    std::string name = "/tmp/tessera ids XXXXXX";
+    return std::string(mkdtemp(name.data()) ? name : "");
+  }();
+  static const bool made = [this] {
+    std::atexit([] {
+      std::error_code ignored;
+      std::filesystem::remove_all(shared, ignored);
+    });
+    const auto issue = [&](const std::string& name, const std::vector<std::string>& more) {
+      std::vector<std::string> words{
+          "pki", "issue", name, "--ca", shared + "/ca", "--identity", shared + "/id-" + name};
+      words.insert(words.end(), more.begin(), more.end());
+      return tessera(words).code == 0;
+    };
+    bool fine = tessera({"pki", "init", shared + "/ca"}).code == 0;
+    fine = fine && issue("server", {"--server", "127.0.0.1,localhost"});
+    for (const auto& name : names_) fine = fine && issue(name, {});
+    return fine;
+  }();
+  ASSERT_TRUE(made);
+  identities_ = shared;
 }
 
 std::vector<std::string> FederationPlay::serve_words(const std::vector<std::string>& more) const {
-  std::vector<std::string> words{"serve",      path("e.toml"),   "--listen", address_, "--state",
-                                 path("state"), "--identity", path("id-server"), "--log-json"};
+  std::vector<std::string> words{
+      "serve",     path("e.toml"), "--listen",   address_,
+      "--state",   path("state"),  "--identity", identities_ + "/id-server",
+      "--log-json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
 
 std::vector<std::string> FederationPlay::join_words(const std::string& name,
                                                     const std::vector<std::string>& more) const {
-  std::vector<std::string> words{"join",       "--server", address_,
-                                 "--identity", path("id-" + name),
-                                 "--data",     path("data/client-" + name + ".npz"),
-                                 "--state",    path("state-" + name),
+  std::vector<std::string> words{"join",
+                                 "--server",
+                                 address_,
+                                 "--identity",
+                                 identities_ + "/id-" + name,
+                                 "--data",
+                                 path("data/client-" + name + ".npz"),
+                                 "--state",
+                                 path("state-" + name),
                                  "--log-json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;

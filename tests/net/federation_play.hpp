@@ -17,7 +17,7 @@ class FederationPlay : public Playground {
 
   /// e.toml as a federation's: members a … d; further lines for [serve].
   void federation(const std::string& method, int rounds, const std::string& serve = "");
-  /// A CA, and identities for `server` and the clients; once per test.
+  /// A CA, and identities for `server` and the clients.
   void make_identities();
 
   std::vector<std::string> serve_words(const std::vector<std::string>& more = {}) const;
@@ -36,6 +36,7 @@ class FederationPlay : public Playground {
   std::string simulated_digest();
 
   std::string address_;
+  std::string identities_;  // directory with id-NAME for each
   std::unique_ptr<Process> server_;
   std::map<std::string, std::unique_ptr<Process>> clients_;
   const std::vector<std::string> names_{"a", "b", "c", "d"};

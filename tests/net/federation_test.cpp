@@ -58,7 +58,6 @@ TEST_F(Federation, EachClientEndsWithTheModelThatTheSimulatorSaves) {
   }
 }
 
-
 TEST_F(Federation, ServerKilledAtAnyMoment) {
   federation("fedper", 12);
   make_identities();
@@ -136,8 +135,8 @@ TEST_F(Federation, MistakesAreOneSentenceEach) {
   EXPECT_EQ(served.code, 1) << served.err;
   EXPECT_THAT(served.err, HasSubstr("missing: a, b, c, d"));
   // Nobody is there.
-  const auto lonely = tessera({"preflight", "--server", address_, "--identity", path("id-a"),
-                               "--data", path("data/client-a.npz")});
+  const auto lonely = tessera({"preflight", "--server", address_, "--identity",
+                               identities_ + "/id-a", "--data", path("data/client-a.npz")});
   EXPECT_NE(lonely.code, 0);
   EXPECT_THAT(lonely.out, HasSubstr("WRONG"));
   EXPECT_EQ(error_lines(lonely), 1) << lonely.err;
