@@ -1,4 +1,9 @@
 // A program run as a child, with its output in files and a deadline on everything.
+//
+// Loading libtorch takes half a second of CPU time, and these tests start the program hundreds of
+// times. So the test loads libtessera once, and a child is a fork that calls the program's main:
+// a process of its own in every other respect. TESSERA_EXEC=1 begins all of them with execv, as a
+// shell does; so does a test program without TESSERA_LIBRARY (one that has threads before a fork).
 #pragma once
 
 #include <sys/types.h>
@@ -21,6 +26,7 @@ class Process {
     std::string directory;           // to run in
     std::string standard_output;     // a file; empty: captured
     std::vector<std::string> unset;  // environment variables to leave out
+    bool fresh = false;              // begin with execv
   };
   /// Starts `tessera` with these arguments.
   Process(const std::vector<std::string>& arguments, Options options);
