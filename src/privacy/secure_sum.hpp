@@ -28,9 +28,15 @@
 namespace tessera {
 
 /// One client's part in one sum. After an error it is over: the client is lost to the round, and
-/// every further call says so. The entropy must outlive it. Movable; not thread-safe.
+/// every further call says so. The entropy must outlive it. Not copyable, since two copies could
+/// give two answers; movable; not thread-safe.
 class SecureSumClient {
  public:
+  SecureSumClient(const SecureSumClient&) = delete;
+  SecureSumClient& operator=(const SecureSumClient&) = delete;
+  SecureSumClient(SecureSumClient&&) = default;
+  SecureSumClient& operator=(SecureSumClient&&) = default;
+
   /// `plan` as the server sent it. kInvalid: no plan, or one without this client. A client has to
   /// compare words and clients with what it was told elsewhere: plan().
   static Result<SecureSumClient> create(ByteSpan plan, int64_t me, Entropy& entropy);

@@ -36,9 +36,13 @@ Status check_sum_plan(const SumPlan& plan) {
   if (plan.words < 1 || plan.words > kMostMaskedWords)
     return fail(Error::kInvalid, "a secure sum is over 1 to {} words, not {}", kMostMaskedWords,
                 plan.words);
-  const bool full = plan.degree == count - 1;
-  if (!full && (plan.degree < 2 || plan.degree >= count || plan.degree % 2 != 0))
-    return fail(Error::kInvalid, "{} clients cannot have {} neighbours each", count, plan.degree);
+  // Fewer would make secrets easier to get: a client must not be talked into it.
+  const bool ring = plan.degree % 2 == 0 && plan.degree >= sum_degree(count);
+  if (plan.degree != count - 1 && (!ring || plan.degree >= count))
+    return fail(Error::kInvalid,
+                "a secure sum of {} clients gives each {} neighbours, which is no even number from "
+                "{} on",
+                count, plan.degree, sum_degree(count));
   return ok();
 }
 

@@ -47,7 +47,7 @@ struct SumPlan {
 Result<SumPlan> make_sum_plan(uint64_t round, uint64_t words, std::vector<int64_t> clients,
                               Entropy& entropy);
 /// kInvalid: too few or too many clients, ids that do not ascend or are below 0, no words or more
-/// than kMostMaskedWords, a number of neighbours that no ring has.
+/// than kMostMaskedWords, fewer neighbours than sum_degree() or a number that no ring has.
 Status check_sum_plan(const SumPlan& plan);
 
 /// ceil(2n/3): how many have to stay until the end.

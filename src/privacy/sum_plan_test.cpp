@@ -100,13 +100,21 @@ TEST(SumPlan, RefusesWhatCannotBe) {
               FailsWith(Error::kInvalid, "4294967296 words"));
   EXPECT_THAT(make_sum_plan(1, 2, std::vector<int64_t>(65536), entropy),
               FailsWith(Error::kInvalid, "not 65536"));
-  auto plan = plan_of(9);
-  for (const uint32_t degree : {0u, 1u, 3u, 9u, 10u}) {
-    plan.degree = degree;
-    EXPECT_THAT(check_sum_plan(plan), FailsWith(Error::kInvalid, "neighbours each")) << degree;
+  auto few = plan_of(9);
+  for (const uint32_t degree : {0u, 2u, 6u, 7u, 9u, 10u}) {
+    few.degree = degree;
+    EXPECT_THAT(check_sum_plan(few), FailsWith(Error::kInvalid, "neighbours")) << degree;
   }
-  plan.degree = 4;
-  EXPECT_THAT(check_sum_plan(plan), Succeeds());
+  auto many = plan_of(150);
+  for (const uint32_t degree : {2u, 46u, 49u, 147u, 150u}) {
+    many.degree = degree;
+    EXPECT_THAT(check_sum_plan(many), FailsWith(Error::kInvalid, "neighbours")) << degree;
+  }
+  for (const uint32_t degree : {48u, 50u, 148u, 149u}) {
+    many.degree = degree;
+    EXPECT_THAT(check_sum_plan(many), Succeeds()) << degree;
+    EXPECT_EQ(SumGraph(many).holders(10).size(), degree + 1);
+  }
 }
 
 TEST(SumPlan, SessionsDiffer) { EXPECT_NE(plan_of(3, 1).session, plan_of(3, 2).session); }
