@@ -298,6 +298,69 @@ def make_chunk():
     cuts("chunk/bad", stream(three), 0, 36, 37, 60, 200)
 
 
+def make_secure_sum():
+    """The messages of src/privacy/sum_messages.hpp, from their description."""
+    session = bytes(range(16))
+
+    def message(kind, *fields, version=1):
+        return b"TSUM" + bytes([version, kind]) + b"".join(fields)
+
+    def number(value):
+        return struct.pack("<q", value)
+
+    def listed(*entries, count=None):
+        return struct.pack("<I", len(entries) if count is None else count) + b"".join(entries)
+
+    def ids(*values, count=None):
+        return listed(*map(number, values), count=count)
+
+    def key(byte):
+        return bytes([byte]) * 32
+
+    def packet(peer):
+        return number(peer) + bytes([peer]) * 80 + key(1) + key(2)
+
+    def plan(clients, words=4, degree=None):
+        return message(1, session, struct.pack("<QII", 3, words, len(clients) - 1 if degree is None
+                                               else degree), ids(*clients))
+
+    keys = message(2, session, number(1), key(1), key(2))
+    shares = message(4, session, number(1), key(7), listed(packet(1), packet(2), packet(5)))
+    masked = message(6, session, number(1), listed(*(struct.pack("<Q", 2**64 - i) for i in
+                                                     range(1, 5))))
+    reveal = message(8, session, number(1), listed(number(1) + key(1), number(2) + key(2)),
+                     listed(number(5) + key(3)))
+    put("secure_sum/ok-plan", plan([1, 2, 5]))
+    put("secure_sum/ok-plan-ring", plan(list(range(101)), degree=42))
+    put("secure_sum/ok-keys", keys)
+    put("secure_sum/ok-key-list", message(3, session, listed(*(number(i) + key(i) + key(i + 1) for i in
+                                                               (1, 2, 5)))))
+    put("secure_sum/ok-shares", shares)
+    put("secure_sum/ok-delivery", message(5, session, listed(packet(1), packet(2), packet(5))))
+    put("secure_sum/ok-vector", masked)
+    put("secure_sum/ok-request", message(7, session, ids(1, 2), ids(5)))
+    put("secure_sum/ok-request-empty", message(7, session, ids(), ids()))
+    put("secure_sum/ok-reveal", reveal)
+    put("secure_sum/bad-empty", b"")
+    put("secure_sum/bad-magic", b"TSUN" + keys[4:])
+    put("secure_sum/bad-version", message(2, keys[6:], version=2))
+    put("secure_sum/bad-kind-0", message(0, keys[6:]))
+    put("secure_sum/bad-kind-9", message(9, keys[6:]))
+    put("secure_sum/bad-rest", keys + b"x")
+    put("secure_sum/bad-client", message(2, session, number(-1), key(1), key(2)))
+    put("secure_sum/bad-plan-two", plan([1, 2]))
+    put("secure_sum/bad-plan-order", plan([1, 5, 2]))
+    put("secure_sum/bad-plan-no-words", plan([1, 2, 5], words=0))
+    put("secure_sum/bad-plan-degree", plan(list(range(9)), degree=4))
+    put("secure_sum/bad-twice", message(7, session, ids(1, 1), ids()))
+    put("secure_sum/bad-negative", message(7, session, ids(-1, 1), ids()))
+    put("secure_sum/bad-claims", message(7, session, ids(1, count=2**32 - 1)))
+    put("secure_sum/bad-words", message(6, session, number(1), listed(b"x" * 8, count=2)))
+    cuts("secure_sum/bad-keys", keys, 5, 6, 22, 93)
+    cuts("secure_sum/bad-shares", shares, 62, 66, 74, len(shares) - 1)
+    cuts("secure_sum/bad-reveal", reveal, 30, 34, len(reveal) - 40)
+
+
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json, make_schema, make_chunk):
+             make_archive, make_json, make_schema, make_chunk, make_secure_sum):
     make()
