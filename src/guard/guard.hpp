@@ -2,8 +2,8 @@
 // opened at the server before anything looks at it. Methods never notice.
 //
 // A guard acts on the exchange of a training round. Evaluations and the exchanges of newcomers
-// travel as they are. docs/concepts.md describes it for users, docs/protocol.md the form of what
-// travels, docs/decisions/015-compression.md why it is so.
+// travel as they are. docs/deploy.md says what it costs and saves, docs/protocol.md has the form of
+// what travels.
 #pragma once
 
 #include <cstdint>

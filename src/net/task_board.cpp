@@ -45,11 +45,11 @@ Result<TaskBoard::Member*> TaskBoard::find(int64_t member) const {
   return members_[static_cast<size_t>(member)].get();
 }
 
-Status TaskBoard::post(int64_t member, std::shared_ptr<const Bytes> task) {
+Status TaskBoard::post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket) {
   TESSERA_ASSIGN(Member* const who, find(member));
   if (!task || task->empty())
     return fail(Error::kInvalid, "a task for member {} has no bytes", member);
-  const ReplyName name{member, ticket_of(*task)};
+  const ReplyName name{member, ticket.empty() ? ticket_of(*task) : std::move(ticket)};
   const std::scoped_lock files(who->files);
   {
     const std::scoped_lock lock(mutex_);
@@ -90,11 +90,12 @@ bool TaskBoard::answer_from_spool(Member& who, const ReplyName& name) {
   return true;
 }
 
-Status TaskBoard::post_settle(int64_t member, std::shared_ptr<const Bytes> task) {
+Status TaskBoard::post_settle(int64_t member, std::shared_ptr<const Bytes> task,
+                              std::string ticket) {
   TESSERA_ASSIGN(Member* const who, find(member));
   if (!task || task->empty())
     return fail(Error::kInvalid, "a settle for member {} has no bytes", member);
-  const auto ticket = ticket_of(*task);
+  if (ticket.empty()) ticket = ticket_of(*task);
   const std::scoped_lock files(who->files);
   {
     const std::scoped_lock lock(mutex_);

@@ -74,8 +74,8 @@ class TaskBoard {
   /// Puts a task into the member's queue. If its complete reply is in the spool already (a round
   /// repeated after a restart), the reply is delivered at once and the client is not asked. Fine
   /// for one that is open. kNotFound: the member was sent away. kInvalid: no bytes, or after
-  /// finish().
-  Status post(int64_t member, std::shared_ptr<const Bytes> task);
+  /// finish(). `ticket` is ticket_of(*task) where the caller knows it: a large task takes a while.
+  Status post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket = {});
   /// The same for a message whose reply nobody waits for: on disk before the call returns, offered
   /// before all tasks, kept over restarts until the client has answered it; also for members who
   /// were sent away, and after finish().
@@ -83,7 +83,10 @@ class TaskBoard {
   /// If one is still waiting, the client has seen no task since: this one is about a task that it
   /// never got, and is dropped. But where a reply was delivered since (from the spool, after a
   /// restart), it replaces the one that waits.
-  Status post_settle(int64_t member, std::shared_ptr<const Bytes> task);
+  ///
+  /// Waits for the disk, alone about as long as beside others: may be called by many threads at
+  /// once, for different members.
+  Status post_settle(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket = {});
   /// The next delivered reply, in order of completion; nothing at `until`, or once woken.
   std::optional<DeliveredReply> next(std::chrono::steady_clock::time_point until);
   /// Makes the call of next() that waits, or else the one that comes, return nothing at once.

@@ -94,7 +94,9 @@ Result<std::unique_ptr<MemberBook>> MemberBook::open(const std::string& dir, Mem
     return book;
   }
   book->id_ = fresh_id();
-  TESSERA_RETURN_IF_ERROR(book->write());
+  std::unique_lock lock(book->mutex_);
+  TESSERA_RETURN_IF_ERROR(book->write(lock));
+  lock.unlock();
   return book;
 }
 
@@ -126,7 +128,7 @@ Status MemberBook::read() {
   return ok();
 }
 
-Status MemberBook::write() const {
+std::string MemberBook::text() const {
   json rows = json::array();
   for (size_t i = 0; i < members_.size(); ++i) {
     const auto& member = members_[i];
@@ -144,8 +146,28 @@ Status MemberBook::write() const {
                {"newcomers", names_.newcomers},
                {"common", common_ ? json_of(*common_) : json(nullptr)},
                {"members", rows}};
-  return write_file_atomic(path_,
-                           bytes_of(j.dump(1, ' ', false, json::error_handler_t::replace) + "\n"));
+  return j.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Status MemberBook::write(std::unique_lock<std::mutex>& lock) {
+  const int64_t mine = ++changes_;
+  while (written_ < mine) {
+    if (writing_) {
+      wrote_.wait(lock);
+      continue;
+    }
+    writing_ = true;
+    const int64_t now = changes_;
+    const auto content = text();
+    lock.unlock();
+    const auto status = write_file_atomic(path_, bytes_of(content));
+    lock.lock();
+    writing_ = false;
+    if (status.ok()) written_ = now;
+    wrote_.notify_all();  // those whose change is not in it write themselves
+    if (!status.ok()) return status;
+  }
+  return ok();
 }
 
 std::optional<int64_t> MemberBook::number_of(const std::string& name) const {
@@ -166,7 +188,7 @@ std::optional<CommonFacts> MemberBook::common() const {
 
 Status MemberBook::enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
                           const std::string& data_digest) {
-  const std::scoped_lock guard(mutex_);
+  std::unique_lock lock(mutex_);
   auto& who = members_.at(static_cast<size_t>(member));
   if (who.left)
     return fail(Error::kInvalid, "client {} has left this federation for good",
@@ -178,7 +200,8 @@ Status MemberBook::enroll(int64_t member, const CommonFacts& facts, const Hello&
   const bool same = who.enrolled && who.data_digest == data_digest && common_;
   if (!common_) common_ = facts;
   who.told = hello, who.data_digest = data_digest, who.enrolled = true;
-  return same ? ok() : write();
+  // One that was told an error before comes again: then the file does not have it yet.
+  return same && written_ == changes_ ? ok() : write(lock);
 }
 
 std::string MemberBook::changed_data(int64_t member, const std::string& data_digest) const {
@@ -190,11 +213,11 @@ std::string MemberBook::changed_data(int64_t member, const std::string& data_dig
 }
 
 Status MemberBook::leave(int64_t member) {
-  const std::scoped_lock guard(mutex_);
+  std::unique_lock lock(mutex_);
   auto& who = members_.at(static_cast<size_t>(member));
   if (who.left) return ok();
   who.left = true;
-  return write();
+  return write(lock);
 }
 
 bool MemberBook::has_left(int64_t member) const {

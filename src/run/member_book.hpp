@@ -1,6 +1,7 @@
 // Who belongs to a real federation and what each has told of its data; kept in federation.json.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -80,8 +81,11 @@ class MemberBook {
   MemberBook(std::string path, MemberNames names)
       : path_(std::move(path)), names_(std::move(names)) {}
   Status read();
-  /// Callers hold the mutex.
-  Status write() const;
+  /// The file's text. Callers hold the mutex.
+  std::string text() const;
+  /// Returns once the file holds what is in memory now. Waits for the disk without the mutex, and
+  /// one wait serves everybody who came meanwhile: a thousand clients may enroll at once.
+  Status write(std::unique_lock<std::mutex>& lock);
 
   const std::string path_;
   const MemberNames names_;
@@ -89,7 +93,10 @@ class MemberBook {
   std::map<std::string, int64_t> numbers_;
   mutable std::mutex mutex_;  // guards the following
   std::optional<CommonFacts> common_;
-  std::vector<Member> members_;  // by number
+  std::vector<Member> members_;        // by number
+  int64_t changes_ = 0, written_ = 0;  // so many were made; so many are in the file
+  bool writing_ = false;               // somebody is
+  std::condition_variable wrote_;
 };
 
 }  // namespace tessera

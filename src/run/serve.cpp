@@ -184,14 +184,14 @@ Result<nlohmann::json> Serving::play() {
 Result<nlohmann::json> Serving::rounds(const Session& session) {
   auto& book = host_->book();
   const auto& serve = experiment_.serve;
-  GrpcEngine engine(host_->board(), {.present = [this](ClientId id) { return host_->there(id); },
-                                     .name = [&](ClientId id) { return book.name_of(id); },
-                                     .on_post =
-                                         [this](const Task& task, const std::string& ticket) {
-                                           host_->note_posted(task, ticket);
-                                           server_->wake(task.client);
-                                         },
-                                     .stop = request_.stop});
+  GrpcEngine engine(
+      host_->board(),
+      {.present = [this](ClientId id) { return host_->there(id); },
+       .name = [&](ClientId id) { return book.name_of(id); },
+       .before_post = [this](const Task& task,
+                             const std::string& ticket) { host_->note_posted(task, ticket); },
+       .on_post = [this](const Task& task, const std::string&) { server_->wake(task.client); },
+       .stop = request_.stop});
   Driver driver(session, experiment_.federation, engine, &commons_.commons);
   driver.serve({.deadline = serve.deadline, .over_select = serve.over_select});
   const auto roster = book.roster(experiment_.data.set);

@@ -17,6 +17,9 @@ struct GrpcEngineOptions {
   std::function<bool(ClientId)> present;
   /// The name in a member's certificate.
   std::function<std::string(ClientId)> name;
+  /// A task is about to be put onto the board, from where it may be fetched at once: for the audit
+  /// log. May be empty.
+  std::function<void(const Task& task, const std::string& ticket)> before_post = {};
   /// A task (without its tensors) was put onto the board: time for FederationServer::wake(). May
   /// be empty.
   std::function<void(const Task& task, const std::string& ticket)> on_post = {};
@@ -38,8 +41,9 @@ class GrpcEngine final : public Engine {
   /// Borrows the board, which outlives the engine.
   GrpcEngine(TaskBoard& board, GrpcEngineOptions options);
 
-  /// Hello is answered here, by the name alone. Settling is answered at once: the board keeps it
-  /// until the client has it, over restarts too. All else is answered by what the client delivers,
+  /// Hello is answered here, by the name alone. Settling is answered once it is on the board's disk
+  /// (many at once: each costs the disk's time), which keeps it until the client has it, over
+  /// restarts too. All else is answered by what the client delivers,
   /// or, in the order in which it is found:
   ///   kNotFound     the client is not there
   ///   kBusy         "no answer in time", or "not needed" once limits.enough is reached; the task

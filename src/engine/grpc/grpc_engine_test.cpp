@@ -321,6 +321,30 @@ TEST(GrpcEngine, PostingWaitsWhileTheBoardIsFull) {
   EXPECT_EQ(most, 1) << "one that is larger than all memory is posted alone";
 }
 
+TEST(GrpcEngine, TicketsAreToldBeforeAnybodyCanFetchTheirTask) {
+  std::map<std::string, ClientId> told, posted;
+  TaskBoard* board = nullptr;
+  EngineScene e({.before_post =
+                     [&](const Task& task, const std::string& ticket) {
+                       EXPECT_FALSE(board->member(task.client).offered);
+                       EXPECT_TRUE(told.emplace(ticket, task.client).second);
+                     },
+                 .on_post =
+                     [&](const Task& task, const std::string& ticket) {
+                       EXPECT_EQ(board->poll(task.client, {}).offer.ticket, ticket);
+                       EXPECT_TRUE(posted.emplace(ticket, task.client).second);
+                     }});
+  board = &e.host.board();
+  const auto settled = replies_of(
+      e.engine, {Trio::settle(0, 1, true), Trio::settle(1, 1, false), Trio::settle(2, 1, true)});
+  for (const ClientId id : {0, 1, 2}) {
+    EXPECT_THAT(settled.at(id).status, Succeeds());
+    EXPECT_TRUE(board->member(id).settle_waits);
+  }
+  EXPECT_EQ(told.size(), 3U);
+  EXPECT_EQ(told, posted);
+}
+
 TEST(GrpcEngine, ASettleReachesTheClientBeforeItsNextTask) {
   EngineScene e;
   const auto settled = replies_of(e.engine, {Trio::settle(0, 1, true)});

@@ -3,6 +3,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
+#include <sys/resource.h>
 
 #include "engine/grpc/address.hpp"
 #include "engine/grpc/credentials.hpp"
@@ -36,6 +37,16 @@ Result<std::shared_ptr<grpc::ServerCredentials>> listening_credentials(const Ser
            }});
 }
 
+// Every client has a connection, and many systems begin with 1,024 open files for a process. What
+// its administrator allows at most (ulimit -Hn, LimitNOFILE=) is more; where it is not, fewer
+// clients can be there at a time.
+void allow_many_connections() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+}
+
 void set_limits(grpc::ServerBuilder& builder, int threads) {
   grpc::ResourceQuota quota("federation");
   quota.SetMaxThreads(threads);
@@ -65,6 +76,7 @@ FederationServer::~FederationServer() { stop(); }
 Result<std::unique_ptr<FederationServer>> FederationServer::start(const ServerOptions& options,
                                                                   ServiceHost& host) {
   prepare_grpc();
+  allow_many_connections();
   TESSERA_ASSIGN(auto place, parse_address(options.listen));
   if (options.retry.chunk_bytes < 1 || options.retry.chunk_bytes > kMostChunkBytes)
     return fail(Error::kInvalid, "chunks have 1 … {} bytes, not {}", kMostChunkBytes,
