@@ -397,6 +397,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   PkiArgs pki;
   ServeArgs serve;
   CallArgs call;
+  AuditArgs audit;
   bool json = false;
   run.stop = compare.run.stop = data.get.stop = serve.stop = call.stop = &stop;
   add_new(cli, fresh);
@@ -416,7 +417,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
     add_experiment(sub, args, true);
     cli.add_plugins(sub);
   };
-  add_federation(cli.app, declare, experiment, serve, call, cli.action);
+  add_federation(cli.app, declare, experiment, serve, call, audit, cli.action);
   add_pki(cli.app, declare, pki, cli.action);
   add_help(cli, help);
   try {

@@ -9,6 +9,7 @@
 #include "cli/cell_report.hpp"
 #include "cli/output.hpp"
 #include "engine/grpc/transport.hpp"
+#include "net/audit.hpp"
 #include "net/status_view.hpp"
 #include "run/join.hpp"
 #include "run/serve.hpp"
@@ -135,6 +136,29 @@ Status leave_command(const CallArgs& args) {
   TESSERA_ASSIGN(const auto transport, call_once(args));
   TESSERA_RETURN_IF_ERROR(transport->leave());
   return print(args.json ? "{\"left\": true}\n" : "this client has left for good\n");
+}
+
+Status audit_command(const AuditArgs& args) {
+  TESSERA_ASSIGN(const auto report, verify_audit(args.file));
+  const auto& end = report.end;
+  if (args.json)
+    return print(json{{"first", report.first},
+                      {"last", end.record},
+                      {"digest", end.digest},
+                      {"earlier", report.earlier},
+                      {"torn_bytes", report.torn_bytes}}
+                     .dump(2) +
+                 "\n");
+  if (end.record == 0) return print("no records yet\n");
+  std::string text = fmt::format("records {} to {}, none changed or missing in between\n",
+                                 report.first, end.record);
+  if (!report.earlier.empty())
+    text += fmt::format("an earlier file must end with SHA-256 {}\n", report.earlier);
+  if (report.torn_bytes > 0)
+    text += fmt::format("behind them {} bytes of a line that was cut off\n", report.torn_bytes);
+  return print(text + fmt::format("the last line has SHA-256 {}: note it elsewhere, and a changed "
+                                  "end shows, too\n",
+                                  end.digest));
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
-// A real federation from the command line: serve, join, preflight, status, leave.
+// A real federation from the command line: serve, join, preflight, status, leave,
+// audit.
 //
 // Results go to standard output, what happens meanwhile to standard error. With `json` standard
 // output carries JSON only.
@@ -37,11 +38,19 @@ Status preflight_command(const CallArgs& args);
 Status status_command(const CallArgs& args);
 Status leave_command(const CallArgs& args);
 
-/// Declares the commands; the one that is chosen sets `action`. `serve`, `call` and `action`
-/// outlive the parsing and the action. Whoever adds an experiment's options to a command is told
+struct AuditArgs {
+  std::string file;
+  bool json = false;
+};
+/// Checks every line of an audit log against the one before.
+Status audit_command(const AuditArgs& args);
+
+/// Declares the commands; the one that is chosen sets `action`. What is passed outlives the
+/// parsing and the action. Whoever adds an experiment's options to a command is told
 /// by `experiment`.
 void add_federation(CLI::App& root, const DeclareCommand& declare,
                     const std::function<void(CLI::App&, ExperimentArgs&)>& experiment,
-                    ServeArgs& serve, CallArgs& call, std::function<Status()>& action);
+                    ServeArgs& serve, CallArgs& call, AuditArgs& audit,
+                    std::function<Status()>& action);
 
 }  // namespace tessera

@@ -48,6 +48,9 @@ Status give_to_server(Federation& federation, double share);
 /// there. Every client has training and test samples.
 Result<Federation> load_federation(const DataOptions& options, uint64_t key);
 
+/// Whether members can read their own data alone, as load_member asks: kInvalid names the key. For
+/// a server, which has no data and should not find it out from its clients' complaints.
+Status check_member_data(const DataOptions& options);
 /// The data of one member of a real federation: `clients` holds it alone, with the same samples in
 /// the same order as load_federation would give it. Of own data only its file is read, so what all
 /// clients must share has to be said: class_names is required, standardize must not be by

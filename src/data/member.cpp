@@ -7,23 +7,7 @@
 namespace tessera {
 namespace {
 
-Status check_own_member(const DataOptions& options) {
-  if (options.data_dir.empty())
-    return fail(Error::kInvalid,
-                "where are this client's data? Say --data FILE (its .csv or .npz file)");
-  if (options.class_names.empty())
-    return fail(Error::kInvalid,
-                "[data] class_names is not set: a client sees only its own labels, so the "
-                "experiment must name all classes, as in class_names = \"no,yes\"");
-  // "auto" leaves files of the set npz alone.
-  if (options.standardize == "federation" ||
-      (options.standardize == "auto" && options.set == "own"))
-    return fail(Error::kInvalid,
-                "[data] standardize = \"{}\" needs everybody's rows, which are in nobody's hands "
-                "here; set \"client\" or \"none\"",
-                options.standardize);
-  return ok();
-}
+bool is_own(const DataOptions& options) { return options.set == "own" || options.set == "npz"; }
 
 // Keeps the one client; the pool still holds the rows of the others where they share one.
 Status keep_only(Federation& federation, const std::string& name) {
@@ -42,9 +26,24 @@ Status keep_only(Federation& federation, const std::string& name) {
 
 }  // namespace
 
+Status check_member_data(const DataOptions& options) {
+  if (!is_own(options)) return ok();
+  if (options.class_names.empty())
+    return fail(Error::kInvalid,
+                "[data] class_names is not set: a client sees only its own labels, so the "
+                "experiment must name all classes, as in class_names = \"no,yes\"");
+  // "auto" leaves files of the set npz alone.
+  if (options.standardize == "federation" ||
+      (options.standardize == "auto" && options.set == "own"))
+    return fail(Error::kInvalid,
+                "[data] standardize = \"{}\" needs everybody's rows, which are in nobody's hands "
+                "here; set \"client\" or \"none\"",
+                options.standardize);
+  return ok();
+}
+
 Result<Federation> load_member(const DataOptions& options, uint64_t key, const std::string& name) {
-  const bool own = options.set == "own" || options.set == "npz";
-  if (!own) {
+  if (!is_own(options)) {
     TESSERA_ASSIGN(auto federation, load_federation(options, key));
     TESSERA_RETURN_IF_ERROR(keep_only(federation, name));
     federation.digest = digest_of(federation);
@@ -53,7 +52,10 @@ Result<Federation> load_member(const DataOptions& options, uint64_t key, const s
   }
   if (const auto problems = check_data(options); !problems.empty())
     return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
-  TESSERA_RETURN_IF_ERROR(check_own_member(options));
+  if (options.data_dir.empty())
+    return fail(Error::kInvalid,
+                "where are this client's data? Say --data FILE (its .csv or .npz file)");
+  TESSERA_RETURN_IF_ERROR(check_member_data(options));
   TESSERA_ASSIGN(const auto files, find_own_member(options, name));
   auto alone = options;
   alone.clients = alone.newcomers = 0;

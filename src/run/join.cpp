@@ -2,11 +2,13 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <set>
 
 #include "base/key.hpp"
+#include "base/metric.hpp"
 #include "base/text.hpp"
 #include "engine/client_host.hpp"
 #include "io/file.hpp"
@@ -29,10 +31,14 @@ using nlohmann::json;
 constexpr int kStateFormat = 1;
 constexpr size_t kMaxStateText = size_t{1} << 20;
 
+// Every metric by its name; null where it is not defined.
 json figures_of(const ClientMetrics& m) {
-  const auto share =
-      m.n > 0 ? json(static_cast<double>(m.correct) / static_cast<double>(m.n)) : json(nullptr);
-  return {{"samples", m.n}, {"accuracy", share}, {"loss", m.n > 0 ? json(m.loss) : json(nullptr)}};
+  json out{{"samples", m.n}};
+  for (const auto& metric : metric_names()) {
+    const double value = m.n > 0 ? value_of(m, metric) : std::nan("");
+    out[metric] = std::isfinite(value) ? json(value) : json(nullptr);
+  }
+  return out;
 }
 
 // One client from its identity to its model.
@@ -237,6 +243,8 @@ Status Joining::handle(const TaskOffer& offer) {
   TESSERA_RETURN_IF_ERROR(
       note(AuditRecord::Direction::kSent, task, std::ssize(answer), sha256, "offered"));
   TESSERA_RETURN_IF_ERROR(audit_->sync());
+  // Before the server has it: it would not be asked for again after a kill.
+  if (task.last && reply.evaluation) keep_figures(*reply.evaluation);
   const auto sent = transport_->deliver(offer.ticket, answer);
   if (error_of(sent) == Error::kNotFound) {
     request_.log->warning("late", {{"kind", name_of(task.kind)}, {"round", task.round}});
@@ -244,7 +252,6 @@ Status Joining::handle(const TaskOffer& offer) {
   }
   TESSERA_RETURN_IF_ERROR(sent);
   ++tasks_;
-  if (task.last && reply.evaluation) keep_figures(*reply.evaluation);
   request_.log->info(
       "sent", {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", std::ssize(answer)}});
   return ok();

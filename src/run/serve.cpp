@@ -35,6 +35,7 @@ Status check_servable(const Experiment& experiment) {
                 "eval.predictions: the samples are not here; remove it, or use `tessera run`");
   if (!experiment.debug.dump.empty())
     return fail(Error::kInvalid, "debug.dump: the data are not here; use `tessera run`");
+  TESSERA_RETURN_IF_ERROR(check_member_data(experiment.data));
   // Fed_T_A's clients show pictures for the report: fine in a simulation, not where data are
   // secret.
   for (const auto& option : experiment.draft->options()) {

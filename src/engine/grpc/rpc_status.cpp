@@ -25,7 +25,7 @@ constexpr std::array kKnownTroubles{
                  "there is no way to this network; is this machine connected?"},
     KnownTrouble{"Hostname Verification Check failed", Trouble::kMistake,
                  "the server's certificate is for another host name; call it by a name that is in "
-                 "its certificate, or issue one with this name ('tessera pki issue --host')"},
+                 "its certificate, or issue one with this name ('tessera pki issue --server')"},
     KnownTrouble{"certificate verify failed", Trouble::kMistake,
                  "the server's certificate is not of the CA in ca.pem, or not valid at this time; "
                  "compare ca.pem with the server's, and this machine's clock"},

@@ -67,7 +67,7 @@ TEST(RpcStatus, GrpcsTextsAreTranslated) {
        Trouble::kMistake, "not of the CA in ca.pem"},
       {connecting("Custom verification check failed with error: UNAUTHENTICATED: Hostname "
                   "Verification Check failed."),
-       Trouble::kMistake, "for another host name"},
+       Trouble::kMistake, "pki issue --server"},
       {connecting("Tls handshake failed: SSL_ERROR_SSL: error:0A00010B:SSL routines::wrong version "
                   "number"),
        Trouble::kMistake, "does not speak TLS"},
