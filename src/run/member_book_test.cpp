@@ -19,13 +19,13 @@ const CommonFacts kPictureFacts{.sample_shape = {1, 28, 28},
 
 MemberNames numbered(int64_t count) {
   MemberNames out;
-  for (int64_t i = 0; i < count; ++i) out.clients.push_back("m" + std::to_string(i));
+  for (int64_t i = 0; i < count; ++i) out.clients.push_back(fmt::format("m{}", i));
   return out;
 }
 
 Status enroll_one(MemberBook& book, int64_t member) {
   return book.enroll(member, kPictureFacts, {.train = 10 + member, .val = 2, .test = 3},
-                     "digest " + std::to_string(member));
+                     fmt::format("digest {}", member));
 }
 
 class MemberBookTest : public ::testing::Test {
