@@ -59,6 +59,7 @@ Result<Federation> load_member(const DataOptions& options, uint64_t key, const s
   TESSERA_ASSIGN(const auto files, find_own_member(options, name));
   auto alone = options;
   alone.clients = alone.newcomers = 0;
+  alone.member_names.clear(), alone.newcomer_names.clear();
   TESSERA_ASSIGN(auto federation, load_own_files(files, alone, key));
   TESSERA_RETURN_IF_ERROR(keep_only(federation, name));
   federation.digest = digest_of(federation);

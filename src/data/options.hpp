@@ -53,6 +53,10 @@ struct DataOptions {
   int64_t seed = 0;                  // of that split
   std::string standardize = "auto";  // by whose training rows
 
+  // Of own data, no keys of [data]: a federation whose members are named ([serve]) has these and
+  // no others. Empty: `clients` and `newcomers` say how many.
+  std::vector<std::string> member_names, newcomer_names;
+
   /// Keys as in the file; `commons` is called "public" there.
   static void options(auto& o, auto&& f) {
     f(any("set", "dataset (see `tessera data list`)"), o.set);

@@ -24,14 +24,34 @@ struct Read {
   size_t count = 0;
 };
 
+// Those that are named, in the order of the names.
+Result<Picked> pick_named(const std::vector<std::string>& there, const DataOptions& options) {
+  Picked out;
+  for (const auto& [names, to] :
+       {std::pair{&options.member_names, &out.clients}, {&options.newcomer_names, &out.newcomers}})
+    for (const auto& name : *names) {
+      const auto at = std::find(there.begin(), there.end(), name);
+      if (at == there.end())
+        return fail(Error::kNotFound,
+                    "[serve] names '{}', but data_dir = \"{}\" has no such client{}",
+                    printable(name), options.data_dir, suggestion(name, there));
+      to->push_back(static_cast<size_t>(at - there.begin()));
+    }
+  return out;
+}
+
 Result<Read> read_clients(const OwnFiles& files, const DataOptions& options, uint64_t key) {
   std::vector<OwnClient> all;
   if (!files.single.empty()) {
     TESSERA_ASSIGN(all, read_own_single(files, options));
   }
-  TESSERA_ASSIGN(
-      const auto picked,
-      pick_clients(files.single.empty() ? files.clients.size() : all.size(), options, key));
+  std::vector<std::string> there;
+  for (const auto& client : all) there.push_back(client.name);
+  if (files.single.empty())
+    for (const auto& [name, path] : files.clients) there.push_back(name);
+  TESSERA_ASSIGN(const auto picked, options.member_names.empty()
+                                        ? pick_clients(there.size(), options, key)
+                                        : pick_named(there, options));
   Read out;
   out.count = picked.clients.size();
   for (const auto* group : {&picked.clients, &picked.newcomers}) {

@@ -174,6 +174,24 @@ TEST(OwnCsv, NewcomersAreScaledByTheOthersAndTheirRowsCountForNothing) {
   EXPECT_FLOAT_EQ(fed->newcomers[0].scaling->mean[0], mean);
 }
 
+TEST(OwnCsv, ClientsThatAreNamedAndNoOthers) {
+  const auto dir = fresh_dir("named");
+  for (const auto* name : {"a", "b", "c", "d"})
+    put_text(dir + "/client-" + name + ".csv", "x,y\n0,0\n1,1\n1,0\n");
+  auto options = own(dir);
+  options.label = "y", options.member_names = {"b", "d"}, options.newcomer_names = {"a"};
+  const auto fed = load_federation(options, 3);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  ASSERT_EQ(fed->clients.size(), 2u);
+  EXPECT_EQ(fed->clients[0].name, "b");
+  EXPECT_EQ(fed->clients[1].name, "d");
+  ASSERT_EQ(fed->newcomers.size(), 1u);
+  EXPECT_EQ(fed->newcomers[0].name, "a");
+  options.newcomer_names = {"e"};
+  EXPECT_THAT(message(load_federation(options, 3).status()),
+              HasSubstr("[serve] names 'e', but data_dir = \"" + dir + "\" has no such client"));
+}
+
 TEST(OwnCsv, AWarningIfColumnsAreOnDifferentScales) {
   const auto dir = fresh_dir("warning");
   // Deviations of the two training rows: 1 and 150; then 1 and 100.

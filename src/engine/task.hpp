@@ -8,20 +8,12 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "engine/envelope.hpp"
 #include "eval/metrics.hpp"
 #include "io/bytes.hpp"
 #include "method/method.hpp"
 
 namespace tessera {
-
-enum class TaskKind {
-  kHello,     // who are you, and do your data suffice for the method?
-  kTrain,     // local_update; the new state waits until it is settled
-  kJoin,      // the same by a newcomer; its attempt counts the exchanges, and 1 begins anew
-  kEvaluate,  // both views of the client's model on its own data; changes no state
-  kSettle     // keep the state that waits, or forget it; may be repeated
-};
-const char* name_of(TaskKind kind);
 
 struct Task {
   ClientId client = 0;
@@ -45,12 +37,6 @@ struct Evaluation {
   /// none.
   std::optional<Confusion> pre_confusion = std::nullopt, post_confusion = std::nullopt;
   TensorDict notes;  // what the client tells of its model of the post view
-};
-
-/// How a client introduces itself.
-struct Hello {
-  std::string name;
-  int64_t train = 0, val = 0, test = 0, support = 0;  // samples
 };
 
 /// What comes back. Late or lost is a reply too: one with a status.

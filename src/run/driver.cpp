@@ -16,10 +16,21 @@
 namespace tessera {
 namespace {
 
-// Empty if every number of the upload is finite, else which tensor is not.
-std::string not_finite(const TensorDict& up) {
-  for (const auto& [name, tensor] : up)
-    if (tensor.is_floating_point() && !at::isfinite(tensor).all().item<bool>()) return name;
+// Larger numbers are no model's: the squares of 10^8 such numbers still have a sum in float32.
+constexpr double kMostUploaded = 1e15;
+
+// Empty if a method may compute with every number of the upload, else which tensor holds what.
+std::string unfit_numbers(const TensorDict& up) {
+  for (const auto& [name, tensor] : up) {
+    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
+    // One pass: either end is NaN if any number is.
+    const auto [low, high] = at::aminmax(tensor);
+    const double most = std::max(std::abs(low.item<double>()), std::abs(high.item<double>()));
+    if (!std::isfinite(most)) return fmt::format("'{}' is not finite", name);
+    if (most > kMostUploaded)
+      return fmt::format("'{}' holds {:.3g}; numbers beyond {:.0e} are refused", name, most,
+                         kMostUploaded);
+  }
   return "";
 }
 
@@ -31,8 +42,7 @@ std::string problem_with(const Reply& reply, const AnyMethod& method, const Tens
   } catch (const std::exception& error) {
     return first_line(error.what());
   }
-  const auto bad = not_finite(reply.up);
-  return bad.empty() ? "" : fmt::format("'{}' is not finite", bad);
+  return unfit_numbers(reply.up);
 }
 
 // Empty if every number that was measured is finite, else which view is not.

@@ -353,6 +353,31 @@ class Loader {
     check_model();
     // The resolved file says how many there are; 0 stays where only the data files can tell.
     if (good("data")) experiment_.data.clients = client_count(experiment_.data);
+    if (good("data") && good("serve")) name_members();
+  }
+
+  /// A simulation of a federation with named members has the same clients, by the same numbers.
+  void name_members() {
+    auto& data = experiment_.data;
+    const bool own = data.set == "own" || data.set == "npz";
+    if (!own || experiment_.serve.members.empty()) return;
+    for (const auto& [key, count] :
+         {std::pair{"clients", data.clients}, {"newcomers", data.newcomers}})
+      if (count > 0)
+        report(place_of("data", key),
+               fmt::format(
+                   "data.{} = {} does not go with [serve] members, which are named one by "
+                   "one; remove it{}",
+                   key, count,
+                   key == std::string("newcomers") ? ", and name them in serve.newcomers" : ""));
+    data.member_names = natural_list(experiment_.serve.members);
+    data.newcomer_names = natural_list(experiment_.serve.newcomers);
+    std::set<std::string> seen;
+    for (const auto* names : {&data.member_names, &data.newcomer_names})
+      for (const auto& name : *names)
+        if (!seen.insert(name).second)
+          report(place_of("serve", "members"),
+                 fmt::format("[serve] names '{}' twice; keep one of the two", name));
   }
 
   void check_name() {
@@ -453,6 +478,12 @@ std::string section_text(const std::string& heading, const std::vector<BoundOpti
 
 }  // namespace
 
+std::vector<std::string> natural_list(const std::string& commas) {
+  auto out = comma_list(commas);
+  std::sort(out.begin(), out.end(), natural_less);
+  return out;
+}
+
 View Experiment::headline() const {
   if (eval.headline == "method") return method.headline;
   return eval.headline == "pre" ? View::kPre : View::kPost;
@@ -460,6 +491,10 @@ View Experiment::headline() const {
 
 std::string Experiment::toml() const {
   auto copy = *this;
+  // Of [serve] only what decides whose data count, and where it does.
+  auto named = bind_options(copy.serve);
+  std::erase_if(named,
+                [](const auto& o) { return o.spec.key != "members" && o.spec.key != "newcomers"; });
   return section_text("", bind_options(copy.run)) +
          section_text("\n[data]\n", bind_options(copy.data)) +
          section_text("\n[model]\n", options_in_use(copy.model)) +
@@ -468,6 +503,7 @@ std::string Experiment::toml() const {
          (guard == GuardOptions() ? "" : section_text("\n[guard]\n", bind_options(copy.guard))) +
          section_text("\n[eval]\n", bind_options(copy.eval)) +
          section_text("\n[output]\n", bind_options(copy.output)) +
+         (data.member_names.empty() ? "" : section_text("\n[serve]\n", named)) +
          section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
 }
 

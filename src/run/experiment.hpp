@@ -113,7 +113,7 @@ struct ServeOptions {
   /// Clients that must have joined before round 1; 0: all members.
   int64_t wait_for = 0;
   double over_select = 0;
-  double hold = 20;
+  double hold = 20, stall = 60;
   static void options(auto& o, auto&& f) {
     f(any("members", "names of the clients, \"north,south\"; none: 0, 1, … as the set has them"),
       o.members);
@@ -129,8 +129,13 @@ struct ServeOptions {
               "ask so many more clients than a round needs, as a share; the fastest count"),
       o.over_select);
     f(between("hold", 0.05, 60, "seconds that a client's question for work is held open"), o.hold);
+    f(between("stall", 0.5, 3600, "seconds after which a transfer that does not move is ended"),
+      o.stall);
   }
 };
+
+/// The names of a list of [serve], in the order that gives clients their numbers.
+std::vector<std::string> natural_list(const std::string& commas);
 
 /// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
 /// of what makes two experiments the same: toml() leaves it out.

@@ -370,6 +370,31 @@ TEST(Experiment, ResolvedTomlLoadsBackToItself) {
   }
 }
 
+// A simulation has the clients of the federation: who they are is part of the experiment.
+TEST(Experiment, MembersOfOwnDataGoByName) {
+  const std::string data = "[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"d\"\n";
+  const auto with = [&](const std::string& more, const std::string& serve) {
+    return data + more + kMethod + "[serve]\n" + serve;
+  };
+  const auto e = parse(with("", "members = \"c10,c9\"\nnewcomers = \"b\"\ndeadline = 7\n"));
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->data.member_names, (std::vector<std::string>{"c9", "c10"}));
+  EXPECT_EQ(e->data.newcomer_names, std::vector<std::string>{"b"});
+  EXPECT_THAT(e->toml(), HasSubstr("[serve]\nmembers = \"c10,c9\"\nnewcomers = \"b\"\n"));
+  const auto back = parse(e->toml());
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->toml(), e->toml());
+  EXPECT_THAT(error(with("newcomers = 1\n", "members = \"a\"\n")),
+              HasSubstr("e.toml:5:13: data.newcomers = 1 does not go with [serve] members"));
+  EXPECT_THAT(error(with("", "members = \"a,b\"\nnewcomers = \"b\"\n")),
+              HasSubstr("[serve] names 'b' twice"));
+  // Public sets number their clients.
+  const auto numbered =
+      parse("[data]\nset = \"mnist\"\n" + kMethod + "[serve]\nmembers = \"0,1\"\n");
+  ASSERT_TRUE(numbered.ok()) << numbered.status();
+  EXPECT_TRUE(numbered->data.member_names.empty());
+}
+
 TEST(Experiment, FilesThatCannotBeRead) {
   EXPECT_EQ(error_of(load_experiment("/nonexistent/x.toml", {}).status()), Error::kNotFound);
   const auto big = ::testing::TempDir() + "/big.toml";

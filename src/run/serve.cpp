@@ -133,6 +133,9 @@ Status Serving::open(MemberNames names) {
   auto options = request_.server;
   options.retry.hold =
       std::chrono::milliseconds(static_cast<int64_t>(1000 * experiment_.serve.hold));
+  options.streams.idle =
+      std::chrono::milliseconds(static_cast<int64_t>(1000 * experiment_.serve.stall));
+  options.streams.grace = options.streams.idle / 2;
   TESSERA_ASSIGN(server_, FederationServer::start(options, *host_));
   if (!request_.metrics_address.empty()) {
     TESSERA_ASSIGN(page_, MetricsPage::open(request_.metrics_address,
@@ -250,16 +253,10 @@ void Serving::say_goodbye() {
   }
 }
 
-std::vector<std::string> sorted_names(const std::string& list) {
-  auto out = comma_list(list);
-  std::sort(out.begin(), out.end(), natural_less);
-  return out;
-}
-
 }  // namespace
 
 Result<MemberNames> members_of(const Experiment& experiment) {
-  MemberNames out{sorted_names(experiment.serve.members), sorted_names(experiment.serve.newcomers)};
+  MemberNames out{natural_list(experiment.serve.members), natural_list(experiment.serve.newcomers)};
   if (out.clients.empty()) {
     const auto& data = experiment.data;
     if (data.clients < 1)

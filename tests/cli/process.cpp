@@ -102,6 +102,8 @@ bool Process::running() {
   return pid_ > 0;
 }
 
+std::string Process::err() const { return slurp(err_); }
+
 bool Process::wait_until(const std::function<bool()>& happened, std::chrono::seconds limit) {
   const auto deadline = Clock::now() + limit;
   while (Clock::now() < deadline) {

@@ -36,6 +36,8 @@ class Process {
 
   void signal(int number) const;
   bool running();
+  /// What it has written to standard error so far.
+  std::string err() const;
   /// Waits until it ends; after `limit` it is killed and the code is −SIGKILL.
   Finished wait(std::chrono::seconds limit = std::chrono::seconds(120));
   /// True once `happened` is, false when the program ends or `limit` passes before.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes corpus/<format>/: ok-* must be accepted, bad-* refused (src/io/corpus_test.cpp).
+"""Writes corpus/<format>/: ok-* must be accepted, bad-* refused (src/io/corpus_test.cpp, src/engine/envelope_test.cpp).
 
 The files come from Python's own zipfile, tarfile, gzip and lzma, so they are a second opinion on
 the formats. Run it again after a change here; the result is the same bytes every time.
@@ -361,6 +361,77 @@ def make_secure_sum():
     cuts("secure_sum/bad-reveal", reveal, 30, 34, len(reveal) - 40)
 
 
+def make_envelope():
+    """Tasks and replies of docs/protocol.md: the file's name says which it is meant to be."""
+    def message(meta, tensors=()):
+        header, data = {"__metadata__": meta}, b""
+        for name, dtype, shape, part in tensors:
+            header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+            data += part
+        return safetensors(header, data)
+
+    def meta(kind, **more):
+        return {"client": "3", "kind": kind, "round": "7", "attempt": "1", **more}
+
+    def doubles(*values):
+        return struct.pack(f"<{len(values)}d", *values)
+
+    def wholes(*values):
+        return struct.pack(f"<{len(values)}q", *values)
+
+    model = ("F32", [2], bytes(8))
+    numbers = ("numbers", "F64", [1, 2], doubles(0.5, 1.0))
+    row = (4, 3) + (0.25,) * 6 + (float("nan"),)
+    rows = ("metrics", "F64", [4, 9], doubles(*row * 4))
+    more_rows = ("metrics", "F64", [6, 9], doubles(*row * 6))
+    table = wholes(2, 1, 0, 1)  # 3 of 4 are right
+    tables = [("confusion/pre", "I64", [2, 2], table), ("confusion/post", "I64", [2, 2], table)]
+    hello = dict(name="north", train="8", val="1", test="2", support="0")
+
+    put("envelope/ok-task-hello", message(meta("hello", flags="0")))
+    put("envelope/ok-task-train", message(meta("train", flags="0"), [("down/w", *model)]))
+    put("envelope/ok-task-join", message(meta("join", flags="0"), [("down/w", *model)]))
+    put("envelope/ok-task-evaluate", message(meta("evaluate", flags="6"), [
+        ("down/w", *model), ("global/w", *model), ("global/b", *model)]))
+    put("envelope/ok-task-settle", message(meta("settle", flags="1")))
+    put("envelope/bad-task-flags", message(meta("train", flags="1")))
+    put("envelope/bad-task-no-flags", message(meta("train")))
+    put("envelope/bad-task-kind", message(meta("stop", flags="0")))
+    put("envelope/bad-task-number", message(dict(meta("hello", flags="0"), client="-1")))
+    put("envelope/bad-task-huge", message(dict(meta("hello", flags="0"), round="9" * 19)))
+    put("envelope/bad-task-tensor", message(meta("settle", flags="0"), [("down/w", *model)]))
+    put("envelope/bad-task-key", message(meta("hello", flags="0", more="1")))
+    put("envelope/ok-reply-hello", message(meta("hello", **hello), [numbers]))
+    put("envelope/ok-reply-train", message(meta("train"), [numbers, ("up/w", *model)]))
+    put("envelope/ok-reply-evaluate", message(meta("evaluate"), [
+        numbers, rows, ("notes/a", *model)]))
+    put("envelope/ok-reply-last", message(meta("evaluate"), [numbers, more_rows] + tables))
+    put("envelope/ok-reply-settle", message(meta("settle"), [numbers]))
+    put("envelope/ok-reply-failed", message(meta("train", error="busy", message="no time"), [numbers]))
+    put("envelope/bad-reply-error", message(meta("train", error="tired", message=""), [numbers]))
+    put("envelope/bad-reply-failed-up", message(
+        meta("train", error="busy", message=""), [numbers, ("up/w", *model)]))
+    put("envelope/bad-reply-no-numbers", message(meta("train")))
+    put("envelope/bad-reply-numbers", message(meta("train"), [("numbers", "F64", [2, 1], doubles(0, 0))]))
+    put("envelope/bad-reply-hello", message(meta("hello", name="north"), [numbers]))
+    put("envelope/bad-reply-name", message(meta("train", name="north"), [numbers]))
+    put("envelope/bad-reply-five-rows", message(meta("evaluate"), [
+        numbers, ("metrics", "F64", [5, 9], doubles(*row * 5))]))
+    put("envelope/bad-reply-type", message(meta("evaluate"), [
+        numbers, ("metrics", "F32", [4, 9], bytes(144))]))
+    put("envelope/bad-reply-count", message(meta("evaluate"), [
+        numbers, ("metrics", "F64", [4, 9], doubles(*(3, 4) + row[2:] + row * 3))]))
+    put("envelope/bad-reply-one-table", message(meta("evaluate"), [numbers, rows, tables[0]]))
+    put("envelope/bad-reply-sum", message(meta("evaluate"), [
+        numbers, rows, tables[0], ("confusion/post", "I64", [2, 2], wholes(2, 1, 2**62, 1))]))
+    put("envelope/bad-reply-below-0", message(meta("evaluate"), [
+        numbers, rows, tables[0], ("confusion/post", "I64", [2, 2], wholes(2, 2, -1, 1))]))
+    put("envelope/bad-reply-classes", message(meta("evaluate"), [
+        numbers, rows, tables[0], ("confusion/post", "I64", [3, 3], wholes(3, 1, *[0] * 7))]))
+    put("envelope/bad-reply-notes", message(meta("train"), [numbers, ("notes/a", *model)]))
+
+
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json, make_schema, make_chunk, make_secure_sum):
+             make_archive, make_json, make_schema, make_chunk, make_envelope,
+             make_secure_sum):
     make()

@@ -5,8 +5,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+
+#include "io/sqlite.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -31,13 +35,17 @@ void FederationPlay::SetUp() {
   address_ = "127.0.0.1:" + std::to_string(free_port());
 }
 
-void FederationPlay::federation(const std::string& method, int rounds, const std::string& serve) {
+void FederationPlay::federation(const std::string& method, int rounds, const std::string& serve,
+                                const std::string& newcomers) {
+  std::string members;
+  for (const auto& name : names_)
+    if (newcomers.find(name) == std::string::npos) members += (members.empty() ? "" : ",") + name;
   write("e.toml", "name = \"toy\"\nrounds = " + std::to_string(rounds) +
                       "\n[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"" +
                       path("data") +
                       "\"\nclass_names = \"x,y,z\"\n[model]\nname = \"mlp100\"\n[train]\nlr = 0.1\n"
-                      "batch = 8\n[federation]\neval_every = 3\n[serve]\nmembers = \"a,b,c,d\"\n"
-                      "hold = 0.5\n" +
+                      "batch = 8\n[federation]\neval_every = 3\n[serve]\nmembers = \"" +
+                      members + "\"\nnewcomers = \"" + newcomers + "\"\nhold = " + hold_ + "\n" +
                       serve + "[method]\nname = \"" + method + "\"\n");
 }
 
@@ -92,8 +100,8 @@ std::vector<std::string> FederationPlay::join_words(const std::string& name,
   return words;
 }
 
-void FederationPlay::start_server() {
-  server_ = std::make_unique<Process>(serve_words(), Process::Options{});
+void FederationPlay::start_server(const std::vector<std::string>& more) {
+  server_ = std::make_unique<Process>(serve_words(more), Process::Options{});
 }
 
 void FederationPlay::start_client(const std::string& name) {
@@ -103,6 +111,35 @@ void FederationPlay::start_client(const std::string& name) {
 void FederationPlay::start_everybody() {
   start_server();
   for (const auto& name : names_) start_client(name);
+}
+
+void FederationPlay::start_and_enroll(const std::string& name) {
+  start_client(name);
+  ASSERT_TRUE(waits_for(*server_, "enrolled", {{"client", name}})) << server_->err();
+}
+
+bool FederationPlay::logged(const std::string& log, const std::string& event,
+                            const std::map<std::string, nlohmann::json>& fields) {
+  std::istringstream in(log);
+  for (std::string text; std::getline(in, text);) {
+    const auto line = nlohmann::json::parse(text, nullptr, false);
+    if (!line.is_object() || line.value("event", "") != event) continue;
+    if (std::all_of(fields.begin(), fields.end(), [&](const auto& field) {
+          return line.contains(field.first) && line[field.first] == field.second;
+        }))
+      return true;
+  }
+  return false;
+}
+
+bool FederationPlay::waits_for(Process& program, const std::string& event,
+                               const std::map<std::string, nlohmann::json>& fields) {
+  return program.wait_until([&] { return logged(program.err(), event, fields); });
+}
+
+void FederationPlay::let_pass(std::chrono::milliseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  server_->wait_until([&] { return std::chrono::steady_clock::now() >= until; });
 }
 
 Finished FederationPlay::wait_for_end(std::chrono::seconds limit) {
@@ -118,6 +155,19 @@ std::string FederationPlay::rounds_digest(const std::string& out) const {
   const auto summary = json(out + "/summary.json");
   if (!summary.is_object() || !summary.contains("rounds_digest")) return "no summary in " + out;
   return summary["rounds_digest"].get<std::string>();
+}
+
+std::string FederationPlay::rows(const std::string& out, const std::string& sql) const {
+  auto database = Database::open(path(out + "/history.sqlite"), Database::Mode::kReadOnly);
+  if (!database.ok()) return message(database.status());
+  auto query = database->prepare(sql);
+  if (!query.ok()) return message(query.status());
+  std::string text;
+  for (auto more = query->step(); more.ok() && *more; more = query->step()) {
+    for (int i = 0; i < query->columns(); ++i) text += query->text(i) + " ";
+    text += "\n";
+  }
+  return text;
 }
 
 std::string FederationPlay::simulated_digest() {

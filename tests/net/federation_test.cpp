@@ -1,7 +1,9 @@
 // A real server and real clients over TLS give the numbers of the simulator, and survive kills.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/key.hpp"
@@ -42,8 +44,39 @@ TEST_P(SameNumbers, AsTheSimulator) {
   EXPECT_FALSE(exists("state/models"));
 }
 INSTANTIATE_TEST_SUITE_P(Methods, SameNumbers,
-                         ::testing::Values("fedavg", "fedper", "fedacs", "fedham", "pfedht",
-                                           "ditto", "fedbn"));
+                         ::testing::Values("fedavg", "fedper", "fedacs", "fedham",
+                                           "fedmetaper-maml", "pfedht", "ditto", "fedbn"));
+
+/// The same with a newcomer, which never trains: FedMeta-Per lets it choose among heads, FedACS
+/// exchanges a message with it first.
+class NewcomersToo : public FederationPlay, public ::testing::WithParamInterface<const char*> {
+ protected:
+  /// A line for each of their evaluations: who, when, which view and part, how it did.
+  std::string newcomers_rows(const std::string& out) const {
+    return rows(out,
+                "SELECT c.name, round, view, part, n, correct, printf('%!.17g', loss) FROM "
+                "client_evals e JOIN clients c ON c.id = e.client WHERE c.newcomer "
+                "ORDER BY round, client, view, part");
+  }
+};
+
+TEST_P(NewcomersToo, AsTheSimulator) {
+  federation(GetParam(), 4, "", "b");
+  make_identities();
+  start_server();
+  start_and_enroll("b");  // else the first evaluation might be without it
+  for (const auto* name : {"a", "c", "d"}) start_client(name);
+  const auto served = wait_for_end();
+  ASSERT_EQ(served.code, 0) << served.err;
+  EXPECT_EQ(rounds_digest("state"), simulated_digest());
+  const auto real = newcomers_rows("state");
+  EXPECT_EQ(real, newcomers_rows("simulated"));
+  // Two evaluations, two views, two parts.
+  EXPECT_EQ(std::count(real.begin(), real.end(), '\n'), 8) << real;
+  EXPECT_THAT(real, HasSubstr("b "));
+}
+INSTANTIATE_TEST_SUITE_P(Methods, NewcomersToo,
+                         ::testing::Values("fedmetaper-maml", "fedmetaper-metasgd", "fedacs"));
 
 TEST_F(Federation, EachClientEndsWithTheModelThatTheSimulatorSaves) {
   federation("fedper", 3);
@@ -58,48 +91,65 @@ TEST_F(Federation, EachClientEndsWithTheModelThatTheSimulatorSaves) {
   }
 }
 
-TEST_F(Federation, ServerKilledAtAnyMoment) {
-  federation("fedper", 12);
+/// How often kill tests kill: 20 times, or TESSERA_KILLS times.
+int wanted_kills() {
+  const char* said = std::getenv("TESSERA_KILLS");
+  return said ? std::atoi(said) : 20;
+}
+
+/// A federation that is long enough to be killed so often, and for how long it may take.
+class Killed : public FederationPlay {
+ protected:
+  /// Waits for a moment that depends on `rng`: after the next round or before it, early or late in
+  /// whatever is going on then. False once the federation has ended.
+  bool wait_for_a_moment(Rng& rng) {
+    if (rng.below(3) != 0) {
+      const auto before = rounds_done("state");
+      server_->wait_until([&] { return rounds_done("state") > before; });
+    }
+    let_pass(std::chrono::milliseconds(rng.below(250)));
+    return server_->running();
+  }
+  void expect_the_simulators_numbers() {
+    const auto served = wait_for_end(std::chrono::seconds(120 + 2 * kills_));
+    ASSERT_EQ(served.code, 0) << served.err;
+    EXPECT_EQ(rounds_digest("state"), simulated_digest());
+    const auto summary = json("state/summary.json");
+    EXPECT_EQ(summary["rounds_counted"], rounds());
+    EXPECT_EQ(summary["rejected"], 0);
+  }
+  int rounds() const { return 4 * kills_ + 10; }
+
+  const int kills_ = wanted_kills();
+};
+
+TEST_F(Killed, ServerAtAnyMoment) {
+  federation("fedper", rounds());
   make_identities();
   start_everybody();
   Rng rng(derive(2026, 11));
-  int kills = 0;
-  for (; kills < 20 && server_->running(); ++kills) {
-    // Some moments lie in a start, some in a transfer, some in a save.
-    const auto pause = std::chrono::milliseconds(150 + rng.below(700));
-    const auto until = std::chrono::steady_clock::now() + pause;
-    server_->wait_until([&] { return std::chrono::steady_clock::now() >= until; });
-    if (!server_->running()) break;
+  for (int kill = 0; kill < kills_; ++kill) {
+    ASSERT_TRUE(wait_for_a_moment(rng)) << "ended after " << kill << " kills: " << server_->err();
     server_->signal(SIGKILL);
     server_->wait();
     start_server();
   }
-  const auto served = wait_for_end();
-  ASSERT_EQ(served.code, 0) << served.err;
-  EXPECT_GE(kills, 3);
-  EXPECT_EQ(rounds_digest("state"), simulated_digest());
+  expect_the_simulators_numbers();
 }
 
-TEST_F(Federation, ClientsKilledAtAnyMoment) {
-  federation("ditto", 12);
+TEST_F(Killed, ClientsAtAnyMoment) {
+  federation("ditto", rounds());
   make_identities();
   start_everybody();
   Rng rng(derive(2026, 12));
-  int kills = 0;
-  for (; kills < 20 && server_->running(); ++kills) {
-    const auto& name = names_[static_cast<size_t>(rng.below(4))];
-    const auto pause = std::chrono::milliseconds(50 + rng.below(500));
-    const auto until = std::chrono::steady_clock::now() + pause;
-    server_->wait_until([&] { return std::chrono::steady_clock::now() >= until; });
-    if (!server_->running()) break;
+  for (int kill = 0; kill < kills_; ++kill) {
+    ASSERT_TRUE(wait_for_a_moment(rng)) << "ended after " << kill << " kills: " << server_->err();
+    const auto& name = names_[rng.below(4)];
     clients_[name]->signal(SIGKILL);
     clients_[name]->wait();
     start_client(name);
   }
-  const auto served = wait_for_end();
-  ASSERT_EQ(served.code, 0) << served.err;
-  EXPECT_GE(kills, 3);
-  EXPECT_EQ(rounds_digest("state"), simulated_digest());
+  expect_the_simulators_numbers();
 }
 
 TEST_F(Federation, ClientsThatComeLaterOrNeverAreOutcomes) {

@@ -6,7 +6,6 @@
 #include <stdexcept>
 
 #include "io/file.hpp"
-#include "io/safetensors.hpp"
 #include "io/sha256.hpp"
 
 namespace tessera {
@@ -111,9 +110,8 @@ int64_t encoded_size(const TensorDict& tensors) {
   return static_cast<int64_t>(safetensors_size(std::move(out)));
 }
 
-Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name) {
-  TESSERA_ASSIGN(const auto parsed, parse_safetensors(*bytes, name));
-  Decoded out{{}, parsed.metadata};
+TensorDict tensors_of(const SafeTensors& parsed, std::shared_ptr<const Bytes> bytes) {
+  TensorDict out;
   for (const auto& entry : parsed.entries) {
     auto* data = const_cast<uint8_t*>(bytes->data() + entry.begin);
     const auto options = at::TensorOptions().dtype(scalar_type_of(entry.dtype));
@@ -125,9 +123,15 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
       std::memcpy(aligned.data_ptr(), data, aligned.nbytes());
       tensor = aligned;
     }
-    out.tensors.emplace(entry.name, std::move(tensor));
+    out.emplace(entry.name, std::move(tensor));
   }
   return out;
+}
+
+Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name) {
+  TESSERA_ASSIGN(auto parsed, parse_safetensors(*bytes, name));
+  auto tensors = tensors_of(parsed, std::move(bytes));
+  return Decoded{std::move(tensors), std::move(parsed.metadata)};
 }
 
 Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata) {

@@ -7,6 +7,7 @@
 
 #include "base/status.hpp"
 #include "io/bytes.hpp"
+#include "io/safetensors.hpp"
 #include "tensor/fields.hpp"
 
 namespace tessera {
@@ -24,6 +25,8 @@ Bytes encode(const TensorDict& tensors, const Metadata& metadata = {});
 /// Tensors refer to the bytes, which are kept alive by them; nothing is copied.
 /// kInvalid names what is wrong with the bytes; `name` stands for them in the message.
 Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name);
+/// The tensors of a file that was parsed, in the same way; `bytes` is what it was parsed from.
+TensorDict tensors_of(const SafeTensors& parsed, std::shared_ptr<const Bytes> bytes);
 /// Size of encode(tensors), computed without encoding.
 int64_t encoded_size(const TensorDict& tensors);
 

@@ -1,0 +1,77 @@
+// What a message says beside its tensors of models: who, what, when, and figures. Read with
+// mistrust, and without torch, so that fuzzers reach every line of it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
+#include "io/bytes.hpp"
+#include "io/safetensors.hpp"
+
+namespace tessera {
+
+enum class TaskKind {
+  kHello,     // who are you, and do your data suffice for the method?
+  kTrain,     // local_update; the new state waits until it is settled
+  kJoin,      // the same by a newcomer; its attempt counts the exchanges, and 1 begins anew
+  kEvaluate,  // both views of the client's model on its own data; changes no state
+  kSettle     // keep the state that waits, or forget it; may be repeated
+};
+const char* name_of(TaskKind kind);
+
+/// How a client introduces itself.
+struct Hello {
+  std::string name;
+  int64_t train = 0, val = 0, test = 0, support = 0;  // samples
+};
+
+/// A task without its tensors; engine/task.hpp says what the fields mean.
+struct TaskEnvelope {
+  int64_t client = 0;
+  TaskKind kind = TaskKind::kHello;
+  int64_t round = 0, attempt = 0;
+  bool accepted = false, keep_step = false, last = false;
+};
+
+/// counts[truth · classes + predicted].
+struct CountTable {
+  int64_t classes = 0;
+  std::vector<int64_t> counts;
+};
+
+/// The figures of an evaluation; rows and columns as in docs/protocol.md.
+struct EvaluationRows {
+  static constexpr size_t kColumns = 9;
+  static constexpr int64_t kMostClasses = 100;
+  std::vector<std::array<double, kColumns>> metrics;  // 4, or 6 with a global model
+  std::optional<CountTable> pre, post;                // both or none
+};
+
+/// A reply without uploads and notes.
+struct ReplyEnvelope {
+  int64_t client = 0;
+  TaskKind kind = TaskKind::kHello;
+  int64_t round = 0, attempt = 0;
+  Status status = ok();  // else the rest means nothing
+  double loss = 0, cpu_seconds = 0;
+  std::optional<Hello> hello = std::nullopt;
+  std::optional<EvaluationRows> evaluation = std::nullopt;
+};
+
+/// The metadata of a message; of a reply's tensors nothing is in there.
+std::map<std::string, std::string> metadata_of(const TaskEnvelope& envelope);
+std::map<std::string, std::string> metadata_of(const ReplyEnvelope& envelope);
+
+/// Checks a whole message against docs/protocol.md: every key, the name of every tensor, and types,
+/// shapes and sums of those that are no model's. Left to who has a method: what is in down/, up/,
+/// global/ and notes/. kInvalid says what is wrong.
+Result<TaskEnvelope> read_task_envelope(const SafeTensors& parsed);
+/// `file` is what the message was parsed from.
+Result<ReplyEnvelope> read_reply_envelope(const SafeTensors& parsed, ByteSpan file);
+
+}  // namespace tessera
