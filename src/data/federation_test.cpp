@@ -177,6 +177,19 @@ TEST(Commons, AreTheLastRowsOfEveryClientAndLeaveIt) {
   EXPECT_NE(fed.digest, "d");
 }
 
+// 25 rows, of which 5 are given: 20 … 24. 18 and 19 share values with these.
+TEST(Commons, OfATimeSeriesAreTheMostRecentRowsAfterAGap) {
+  auto fed = two_pools();
+  fed.clients.erase(fed.clients.begin());
+  auto& client = fed.clients.front();
+  std::sort(client.train.begin(), client.train.end());
+  client.order = {true, 2};
+  ASSERT_TRUE(give_to_server(fed, 0.2).ok());
+  EXPECT_EQ(fed.commons.range(Part::kTrain, 0, 1).x.item<float>(), 2520);
+  EXPECT_EQ(fed.commons.train_size(), 5);
+  EXPECT_EQ(client.train_size(), 18);
+}
+
 TEST(Commons, AnErrorIfNobodyHasEnoughToGive) {
   auto fed = two_pools();
   const auto status = give_to_server(fed, 0.01);
