@@ -74,8 +74,10 @@ const std::vector<PartitionInfo>& partitions() {
   static const std::vector<PartitionInfo> kPartitions{
       {"iid", "shuffled, equal parts", {"newcomers"}},
       {"pathological", "so many `classes` per client, uneven shares", {"newcomers", "classes"}},
-      {"dirichlet", "class shares from Dir(`alpha`)", {"newcomers", "alpha"}},
-      {"few", "dirichlet, then `samples` (50) training samples per client", {"newcomers", "alpha"}},
+      {"dirichlet", "class shares from Dir(`alpha`)", {"newcomers", "alpha", "superclasses"}},
+      {"few",
+       "dirichlet, then `samples` (50) training samples per client",
+       {"newcomers", "alpha", "superclasses"}},
       {"quantity", "exactly `classes` labels per client, equal counts", {"newcomers", "classes"}},
       {"mper2",
        "two neighbouring classes, log-normal sizes, support and query",
@@ -218,7 +220,11 @@ void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::
   if (!scales.empty() && std::find(scales.begin(), scales.end(), options.scale) == scales.end())
     problems.push_back(fmt::format("scale = \"{}\" does not fit set '{}'; use one of {}",
                                    options.scale, set.name, join(scales, ", ")));
+  if (options.superclasses && options.set != "cifar100")
+    problems.push_back(fmt::format(
+        "superclasses = true needs set = \"cifar100\"; set '{}' has no superclasses", set.name));
   if (set.classes == 0) check_own(options, problems);
+  if (std::string_view(set.name).starts_with("air-")) check_period(options, problems);
 }
 
 }  // namespace

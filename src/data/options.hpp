@@ -25,6 +25,7 @@ struct DataOptions {
 
   // Of partitions.
   double alpha = 0.5;            // dirichlet, few
+  bool superclasses = false;     // dirichlet, few; cifar100
   int64_t classes = 2;           // pathological, quantity
   std::string share = "client";  // mper2
   int64_t split = 1;             // cbam
@@ -75,6 +76,10 @@ struct DataOptions {
     f(between("public", 0.0, 0.9, "fraction of a client's training samples given to the server"),
       o.commons);
     f(above("alpha", 0.0, "dirichlet, few: evenness of shares; small is skewed"), o.alpha);
+    f(any("superclasses",
+          "dirichlet, few, cifar100: alpha shares out superclasses, evenly spread over their "
+          "classes"),
+      o.superclasses);
     f(at_least("classes", 1, "pathological, quantity: classes per client"), o.classes);
     f(one_of("share", {"client", "class"}, "mper2: one size factor per client or per class"),
       o.share);
