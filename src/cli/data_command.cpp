@@ -1,6 +1,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/key.hpp"
@@ -48,6 +49,25 @@ Holdings holdings_of(const Federation& federation) {
   return out;
 }
 
+/// Samples of a client in all its parts: what papers print of a federation.
+struct Sizes {
+  double all = 0, mean = 0, deviation = 0;  // population deviation
+};
+Sizes sizes_of(const Federation& federation) {
+  Sizes out;
+  double squares = 0;
+  for (const auto& client : federation.clients) {
+    int64_t n = 0;
+    for (const Part part : {Part::kTrain, Part::kVal, Part::kTest, Part::kSupport})
+      n += client.size(part);
+    out.all += static_cast<double>(n), squares += static_cast<double>(n) * static_cast<double>(n);
+  }
+  const auto clients = static_cast<double>(federation.clients.size());
+  out.mean = out.all / clients;
+  out.deviation = std::sqrt(std::max(0.0, squares / clients - out.mean * out.mean));
+  return out;
+}
+
 std::string holdings_json(const Holdings& holdings, const Federation& federation, int64_t seed) {
   auto clients = nlohmann::json::array();
   for (const auto& client : holdings.clients)
@@ -55,10 +75,12 @@ std::string holdings_json(const Holdings& holdings, const Federation& federation
                        {"newcomer", client.newcomer},
                        {"train", client.train},
                        {"test", client.test}});
+  const auto [all, mean, deviation] = sizes_of(federation);
   const nlohmann::json out{{"dataset", federation.set},
                            {"class_names", federation.class_names},
                            {"clients", std::move(clients)},
                            {"notes", federation.notes},
+                           {"samples", {{"all", all}, {"mean", mean}, {"deviation", deviation}}},
                            {"partition_digest", federation.digest},
                            {"seed", seed}};
   // Names may come from files and need not be UTF-8, which JSON must be.
@@ -76,6 +98,9 @@ Status show_data(const ExperimentArgs& args, const std::string& svg, bool json) 
   if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, holdings_svg(holdings)));
   if (json) return print(holdings_json(holdings, federation, experiment.run.seed));
   std::string text = holdings_text(holdings, output_width());
+  const auto [all, mean, deviation] = sizes_of(federation);
+  text += fmt::format("{} clients, {:.0f} samples in all parts: mean {:.0f}, deviation {:.0f}\n",
+                      federation.clients.size(), all, mean, deviation);
   for (const auto& note : federation.notes) text += note + "\n";
   text += fmt::format("partition {} (seed {})\n", federation.digest, experiment.run.seed);
   return print(svg.empty() ? text : text + svg + "\n");

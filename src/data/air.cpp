@@ -9,6 +9,8 @@
 #include <numbers>
 #include <optional>
 
+#include "base/text.hpp"
+
 namespace tessera {
 namespace {
 
@@ -81,13 +83,23 @@ void drop_impossible(std::vector<double>& values, double low, double high) {
     if (v < low || v > high) v = kMissing;
 }
 
-Result<std::vector<std::array<double, 2>>> read_clock(const Csv& csv, const std::string& path) {
+// Hour of the day and month of every row.
+struct AirClock {
+  int64_t first = 0;  // the first row, in hours since 1970
+  std::vector<std::array<double, 2>> rows;
+};
+
+int64_t hours_at(const std::chrono::year_month_day& date) {
+  return std::chrono::sys_days(date).time_since_epoch().count() * int64_t{24};
+}
+
+Result<AirClock> read_clock(const Csv& csv, const std::string& path) {
   std::array<std::vector<int64_t>, 4> parts;
   const std::array names{"year", "month", "day", "hour"};
   for (size_t i = 0; i < 4; ++i) {
     TESSERA_ASSIGN(parts[i], csv.integers(names[i]));
   }
-  std::vector<std::array<double, 2>> out;
+  AirClock out;
   std::optional<int64_t> previous;
   for (size_t row = 0; row < csv.rows(); ++row) {
     using namespace std::chrono;
@@ -96,14 +108,15 @@ Result<std::vector<std::array<double, 2>>> read_clock(const Csv& csv, const std:
                               day(static_cast<unsigned>(parts[2][row]))};
     const int64_t hour_of_day = parts[3][row];
     const bool sane = date.ok() && hour_of_day >= 0 && hour_of_day < 24;
-    const int64_t now = sane ? sys_days(date).time_since_epoch().count() * 24 + hour_of_day : 0;
+    const int64_t now = sane ? hours_at(date) + hour_of_day : 0;
     if (!sane || (previous && now != *previous + 1))
       return fail(Error::kInvalid,
                   "{}, data row {}: not the hour after the row before; the file must hold every "
                   "hour once, in order",
                   path, row + 1);
+    if (!previous) out.first = now;
     previous = now;
-    out.push_back({static_cast<double>(hour_of_day), static_cast<double>(parts[1][row])});
+    out.rows.push_back({static_cast<double>(hour_of_day), static_cast<double>(parts[1][row])});
   }
   return out;
 }
@@ -168,9 +181,19 @@ std::vector<AirPlace> air_places(const std::string& set) {
 }
 
 int8_t air_level(double pm25) {
-  constexpr std::array kLimits{35.0, 75.0, 115.0, 150.0};
-  return static_cast<int8_t>(
-      std::count_if(kLimits.begin(), kLimits.end(), [&](double limit) { return pm25 > limit; }));
+  return static_cast<int8_t>(std::count_if(kAirLimits.begin(), kAirLimits.end(),
+                                           [&](double limit) { return pm25 > limit; }));
+}
+
+std::optional<int64_t> air_date(const std::string& text) {
+  using namespace std::chrono;
+  if (text.size() != 10 || text[4] != '-' || text[7] != '-') return std::nullopt;
+  const auto y = whole_number(text.substr(0, 4)), m = whole_number(text.substr(5, 2)),
+             d = whole_number(text.substr(8, 2));
+  if (!y || !m || !d) return std::nullopt;
+  const year_month_day date{year(static_cast<int>(*y)), month(static_cast<unsigned>(*m)),
+                            day(static_cast<unsigned>(*d))};
+  return date.ok() ? std::optional(hours_at(date)) : std::nullopt;
 }
 
 void fill_gaps(std::vector<double>& values, std::vector<bool>& filled) {
@@ -199,6 +222,7 @@ Result<AirSeries> read_air(const Csv& csv, const AirPlace& place, const std::str
   TESSERA_ASSIGN(auto measured, read_measured(csv, columns, place));
   std::vector<bool> filled(csv.rows());
   AirSeries out;
+  out.first = clock.first;
   for (const double pm25 : measured[5])
     out.levels.push_back(std::isnan(pm25) ? int8_t{-1} : air_level(pm25));
   // Only air-bj leaves calm hours to the wind speed; air-5c marks them itself.
@@ -215,8 +239,8 @@ Result<AirSeries> read_air(const Csv& csv, const AirPlace& place, const std::str
       hour[i] = static_cast<float>(measured[i][row]);
     }
     if (wind[row] >= 0) hour[kAirMeasured + static_cast<size_t>(wind[row])] = 1.0f;
-    const double day = 2.0 * std::numbers::pi * clock[row][0] / 24.0;
-    const double year = 2.0 * std::numbers::pi * (clock[row][1] - 1.0) / 12.0;
+    const double day = 2.0 * std::numbers::pi * clock.rows[row][0] / 24.0;
+    const double year = 2.0 * std::numbers::pi * (clock.rows[row][1] - 1.0) / 12.0;
     hour[16] = static_cast<float>(std::sin(day)), hour[17] = static_cast<float>(std::cos(day));
     hour[18] = static_cast<float>(std::sin(year)), hour[19] = static_cast<float>(std::cos(year));
     hour[20] = beijing_set ? 0.0f : 1.0f;

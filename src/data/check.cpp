@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.hpp"
+#include "data/air.hpp"
 #include "data/options.hpp"
 #include "data/partition.hpp"
 
@@ -21,9 +22,10 @@ struct SetInfo {
 
 const std::vector<SetInfo>& sets() {
   static const Keys kImages{"scale", "train_samples", "test_samples", "val"};
-  static const Keys kAir{"balanced", "window", "stride", "windows", "station_id", "stats"};
-  static const Keys kOwn{"val",         "client", "label", "categorical", "ignore",
-                         "class_names", "test",   "order", "seed",        "standardize"};
+  static const Keys kAir{"balanced", "window", "stride",     "windows",
+                         "from",     "until",  "station_id", "stats"};
+  static const Keys kOwn{"val",  "client", "label", "categorical", "ignore",     "class_names",
+                         "test", "order",  "gap",   "seed",        "standardize"};
   static const Keys kGray{"global", "unit", "pixel"}, kColour{"global", "unit", "half", "pixel"};
   static const std::vector<SetInfo> kSets{
       {"mnist", "handwritten digits, 1x28x28, 10 classes", false, 10, kImages, kGray},
@@ -72,8 +74,10 @@ const std::vector<PartitionInfo>& partitions() {
   static const std::vector<PartitionInfo> kPartitions{
       {"iid", "shuffled, equal parts", {"newcomers"}},
       {"pathological", "so many `classes` per client, uneven shares", {"newcomers", "classes"}},
-      {"dirichlet", "class shares from Dir(`alpha`)", {"newcomers", "alpha"}},
-      {"few", "dirichlet, then `samples` (50) training samples per client", {"newcomers", "alpha"}},
+      {"dirichlet", "class shares from Dir(`alpha`)", {"newcomers", "alpha", "superclasses"}},
+      {"few",
+       "dirichlet, then `samples` (50) training samples per client",
+       {"newcomers", "alpha", "superclasses"}},
       {"quantity", "exactly `classes` labels per client, equal counts", {"newcomers", "classes"}},
       {"mper2",
        "two neighbouring classes, log-normal sizes, support and query",
@@ -161,9 +165,27 @@ void check_own(const DataOptions& options, std::vector<std::string>& problems) {
   add("class_names", options.class_names, classes);
   check_twice(columns, problems);
   check_twice(classes, problems);
+  if (options.gap > 0 && options.order != "time")
+    problems.push_back(
+        fmt::format("gap = {} does nothing with order = \"{}\"; set order = \"time\" or remove it",
+                    options.gap, options.order));
   if (classes.size() == 1)
     problems.push_back(
         fmt::format("class_names = {} must have two names or more", toml_names({classes[0].name})));
+}
+
+void check_period(const DataOptions& options, std::vector<std::string>& problems) {
+  const auto from = air_date(options.from), until = air_date(options.until);
+  const auto check = [&](const char* key, const std::string& text, bool is_date) {
+    if (!text.empty() && !is_date)
+      problems.push_back(
+          fmt::format("{} = \"{}\" is not a day; write it as in 2014-07-01", key, text));
+  };
+  check("from", options.from, from.has_value());
+  check("until", options.until, until.has_value());
+  if (from && until && *from >= *until)
+    problems.push_back(
+        fmt::format("from = \"{}\" is not before until = \"{}\"", options.from, options.until));
 }
 
 void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::string>& problems) {
@@ -198,7 +220,11 @@ void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::
   if (!scales.empty() && std::find(scales.begin(), scales.end(), options.scale) == scales.end())
     problems.push_back(fmt::format("scale = \"{}\" does not fit set '{}'; use one of {}",
                                    options.scale, set.name, join(scales, ", ")));
+  if (options.superclasses && options.set != "cifar100")
+    problems.push_back(fmt::format(
+        "superclasses = true needs set = \"cifar100\"; set '{}' has no superclasses", set.name));
   if (set.classes == 0) check_own(options, problems);
+  if (std::string_view(set.name).starts_with("air-")) check_period(options, problems);
 }
 
 }  // namespace

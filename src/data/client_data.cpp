@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <numeric>
 
@@ -53,6 +54,19 @@ std::vector<int64_t> ClientData::class_counts(Part part) const {
   const int64_t* y = pool->y.data_ptr<int64_t>();
   for (const int64_t row : rows(part)) ++counts[static_cast<size_t>(y[row])];
   return counts;
+}
+
+RowCut ClientData::cut(int64_t count) const {
+  const int64_t late = train_size() - count;
+  if (!order.chronological) return {late, late};
+  return {std::max(std::min<int64_t>(1, late), clear_before(train, late, order.gap)), late};
+}
+
+std::vector<int64_t> ClientData::sample(Part part, int64_t most) const {
+  if (order.chronological) return evenly(size(part), most);
+  std::vector<int64_t> out(static_cast<size_t>(std::min(size(part), most)));
+  std::iota(out.begin(), out.end(), int64_t{0});
+  return out;
 }
 
 }  // namespace tessera

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "data/row_order.hpp"
+
 namespace tessera {
 
 using at::Tensor;
@@ -30,6 +32,14 @@ struct Scaling {
   bool operator==(const Scaling&) const = default;
 };
 
+/// Where a sample shows what its label was last, in series whose label's past is an input: a value
+/// of the sample, laid flat, and the limits between the classes. The class is the number of limits
+/// below the value; limits ascend, one fewer than classes.
+struct LastLabel {
+  int64_t at = 0;
+  std::vector<float> limits;
+};
+
 struct Examples {
   Tensor x, y;
   int64_t size() const { return y.defined() ? y.size(0) : 0; }
@@ -42,8 +52,14 @@ enum class Part { kTrain, kVal, kTest, kSupport };
 /// The batches that were taken, in order: positions in a part. For `debug.dump`.
 using BatchLog = std::vector<std::pair<Part, std::vector<int64_t>>>;
 
+/// Positions of training rows on either side of a cut: 0 … early−1 and late … n−1.
+struct RowCut {
+  int64_t early, late;
+};
+
 /// Training rows stand in random order, so the first k of them are a random subset (with partition
-/// mper2 one with the client's class shares). A newcomer of mper2 trains on its support rows.
+/// mper2 one with the client's class shares), or in the order of time (`order`): cut() and sample()
+/// do right by both. A newcomer of mper2 trains on its support rows.
 class ClientData {
  public:
   std::string name;  // "7", or the station's or file's name
@@ -51,6 +67,8 @@ class ClientData {
   std::vector<int64_t> train, val, test, support;    // rows of the pool
   std::shared_ptr<BatchLog> log = nullptr;           // where take() notes its batches; usually none
   std::shared_ptr<const Scaling> scaling = nullptr;  // own data only; null: values are as given
+  RowOrder order = {};
+  std::shared_ptr<const LastLabel> last_label = nullptr;  // null: samples do not show it
 
   const std::vector<int64_t>& rows(Part part) const;
   int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }
@@ -63,6 +81,13 @@ class ClientData {
   /// Positions begin … end−1 of the part.
   Examples range(Part part, int64_t begin, int64_t end) const;
   std::vector<int64_t> class_counts(Part part) const;
+  /// The training rows in two, the last `count` (0 … n−1) of them apart. Of rows in the order of
+  /// time those before the cut that share values with the later part are left out, as long as one
+  /// stays; of others none.
+  RowCut cut(int64_t count) const;
+  /// At most `most` positions of the part that stand for all of it: the first ones of rows in
+  /// random order, every k-th of rows in the order of time.
+  std::vector<int64_t> sample(Part part, int64_t most) const;
 };
 
 }  // namespace tessera

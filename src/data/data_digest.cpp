@@ -26,6 +26,10 @@ class DataDigest {
     if (data.scaling) {
       text("scaling"), text(floats(data.scaling->mean)), text(floats(data.scaling->scale));
     }
+    if (data.order.chronological) text(fmt::format("in the order of time, gap {}", data.order.gap));
+    if (data.last_label)
+      text(fmt::format("last label at {}", data.last_label->at)),
+          text(floats(data.last_label->limits));
     auto& used = pool_of(data);
     for (const Part part : {Part::kTrain, Part::kVal, Part::kTest, Part::kSupport}) {
       const auto& rows = data.rows(part);

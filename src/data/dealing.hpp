@@ -17,6 +17,7 @@ using Counts = std::vector<std::vector<int64_t>>;
 /// may be empty, but both lists have all classes.
 struct RowsByClass {
   std::vector<std::vector<int64_t>> train, test;
+  std::vector<int64_t> superclass = {};  // as in PoolLabels
   int64_t classes() const { return static_cast<int64_t>(train.size()); }
 };
 
@@ -45,8 +46,9 @@ std::vector<std::vector<int64_t>> draw_classes(int64_t n, int64_t classes, int64
 /// This one: options.classes classes each, unevenly shared among their holders.
 Result<std::vector<ClientRows>> deal_pathological(const RowsByClass&, const DataOptions&, int64_t n,
                                                   uint64_t key);
-/// Shares of every class by Dir(options.alpha); everybody has at least 10 training and 5 test
-/// samples. kInvalid if no draw gives that.
+/// Shares of every class by Dir(options.alpha), or of every superclass, and of its classes by
+/// Dir(10) (options.superclasses); everybody has at least 10 training and 5 test samples. kInvalid
+/// if no draw gives that, or the set has no superclasses.
 Result<std::vector<ClientRows>> deal_dirichlet(const RowsByClass&, const DataOptions&, int64_t n,
                                                uint64_t key);
 /// Exactly options.classes classes each, all with the same number of samples; the rest is left

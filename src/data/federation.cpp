@@ -154,11 +154,11 @@ Status give_to_server(Federation& federation, double share) {
   digest.add("tessera commons 1\n" + federation.digest);
   for (auto& client : federation.clients) {
     const int64_t n = client.train_size();
-    const auto kept = n - static_cast<int64_t>(share * static_cast<double>(n) + 1e-9);
-    const auto given = client.range(Part::kTrain, kept, n);  // rows stand in random order
+    const auto cut = client.cut(static_cast<int64_t>(share * static_cast<double>(n) + 1e-9));
+    const auto given = client.range(Part::kTrain, cut.late, n);
     x.push_back(given.x), y.push_back(given.y);
-    client.train.resize(static_cast<size_t>(kept));
-    digest.add(fmt::format("\n{}", n - kept));
+    client.train.resize(static_cast<size_t>(cut.early));
+    digest.add(fmt::format("\n{}", n - cut.late));
   }
   auto pool = std::make_shared<Pool>(Pool{at::cat(x), at::cat(y), federation.classes});
   const int64_t all = pool->y.size(0);

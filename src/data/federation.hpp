@@ -38,9 +38,9 @@ struct Federation {
   const std::string& name_of(int64_t id) const { return client(id).name; }
 };
 
-/// Moves the last `share` (0 < share < 1) of every client's training rows, which stand in random
-/// order, to the commons, as copies of the samples; newcomers keep theirs. Renews `digest`, not
-/// `data_digest`. kInvalid, and nothing has changed, if no client has enough rows to give one.
+/// Moves the last `share` (0 < share < 1) of every client's training rows to the commons, as copies
+/// of the samples (ClientData::cut); newcomers keep theirs. Renews `digest`, not `data_digest`.
+/// kInvalid, and nothing has changed, if no client has enough rows to give one.
 Status give_to_server(Federation& federation, double share);
 
 /// Pure function of (files, options, key). Errors name the file or option and say what to do:

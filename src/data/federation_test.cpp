@@ -7,6 +7,8 @@
 
 #include "data/sources.hpp"
 #include "data/testing.hpp"
+#include "io/cifar.hpp"
+#include "io/file.hpp"
 
 namespace tessera {
 namespace {
@@ -177,6 +179,19 @@ TEST(Commons, AreTheLastRowsOfEveryClientAndLeaveIt) {
   EXPECT_NE(fed.digest, "d");
 }
 
+// 25 rows, of which 5 are given: 20 … 24. 18 and 19 share values with these.
+TEST(Commons, OfATimeSeriesAreTheMostRecentRowsAfterAGap) {
+  auto fed = two_pools();
+  fed.clients.erase(fed.clients.begin());
+  auto& client = fed.clients.front();
+  std::sort(client.train.begin(), client.train.end());
+  client.order = {true, 2};
+  ASSERT_TRUE(give_to_server(fed, 0.2).ok());
+  EXPECT_EQ(fed.commons.range(Part::kTrain, 0, 1).x.item<float>(), 2520);
+  EXPECT_EQ(fed.commons.train_size(), 5);
+  EXPECT_EQ(client.train_size(), 18);
+}
+
 TEST(Commons, AnErrorIfNobodyHasEnoughToGive) {
   auto fed = two_pools();
   const auto status = give_to_server(fed, 0.01);
@@ -218,6 +233,8 @@ TEST(CheckData, NamesWhatIsWrong) {
   EXPECT_THAT(problems([](auto& o) { o.partition = "iid", o.alpha = 0.3; }),
               HasSubstr("alpha = 0.3 does nothing"));
   EXPECT_THAT(problems([](auto& o) { o.shrink = 9; }), HasSubstr("shrink = 9 does nothing"));
+  EXPECT_THAT(problems([](auto& o) { o.superclasses = true; }), HasSubstr("\"cifar100\""));
+  EXPECT_THAT(problems([](auto& o) { o.from = "2014-07-01"; }), HasSubstr("does nothing"));
   EXPECT_THAT(problems([](auto& o) { o.scale = "half"; }), HasSubstr("scale = \"half\""));
   EXPECT_THAT(problems([](auto& o) { o.partition = "cbam", o.clients = 4; }), HasSubstr("always"));
   EXPECT_THAT(problems([](auto& o) { o.partition = "cbam", o.split = 2, o.fraction = 0.5; }),
@@ -226,6 +243,40 @@ TEST(CheckData, NamesWhatIsWrong) {
               HasSubstr("data_dir"));
   EXPECT_THAT(problems([](auto& o) { o.set = "x", o.partition = "y"; }),
               testing::AllOf(HasSubstr("set ="), HasSubstr("partition =")));
+}
+
+// Files of CIFAR-100's format: superclass, class, pixels. Class c is of superclass c mod 20.
+Bytes cifar100_file(int64_t per_class) {
+  Bytes out;
+  for (int64_t i = 0; i < 100 * per_class; ++i) {
+    out.push_back(static_cast<uint8_t>(i % 100 % 20));
+    out.push_back(static_cast<uint8_t>(i % 100));
+    out.insert(out.end(), kCifarPixels, static_cast<uint8_t>(i));
+  }
+  return out;
+}
+
+TEST(Federation, SuperclassesAreThoseOfTheFile) {
+  const auto dir = fresh_dir("superclasses");
+  auto train = cifar100_file(8);
+  ASSERT_TRUE(write_file_atomic(dir + "/train.bin", train).ok());
+  ASSERT_TRUE(write_file_atomic(dir + "/test.bin", cifar100_file(4)).ok());
+  const auto images = load_images("cifar100", dir);
+  ASSERT_TRUE(images.ok()) << images.status();
+  for (size_t c = 0; c < 100; ++c) EXPECT_EQ(images->labels.superclass[c], int64_t(c % 20));
+  auto options = small("cifar100", "dirichlet");
+  options.data_dir = dir, options.clients = 5, options.superclasses = true;
+  const auto fed = load_federation(options, 1);
+  ASSERT_TRUE(fed.ok()) << fed.status();
+  auto plain = options;
+  plain.superclasses = false;
+  EXPECT_NE(load_federation(plain, 1)->digest, fed->digest);
+
+  train[0] = 7;  // the first image of class 0, whose others are of superclass 0
+  ASSERT_TRUE(write_file_atomic(dir + "/train.bin", train).ok());
+  EXPECT_TRUE(load_federation(plain, 1).ok()) << "nobody asked";
+  EXPECT_THAT(message(load_federation(options, 1).status()),
+              HasSubstr("the files of set 'cifar100' do not give every class one superclass"));
 }
 
 TEST(Federation, MissingSetNamesEveryPlaceAndTheWayToGetIt) {

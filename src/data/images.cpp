@@ -61,20 +61,33 @@ Result<std::vector<Bytes>> read_all(const std::vector<std::string>& paths) {
   return out;
 }
 
+// The superclass of every class that occurs. Not sound where a class has two.
+void add_superclasses(const CifarRecords& records, std::vector<int64_t>& superclass, bool& sound) {
+  for (size_t k = 0; k < records.coarse.size(); ++k) {
+    auto& known = superclass[records.labels[k]];
+    sound = sound && (known < 0 || known == records.coarse[k]);
+    known = records.coarse[k];
+  }
+}
+
 // All training files, then the test file as the last of `paths`.
 Result<ImageSet> load_records(const std::vector<std::string>& paths, CifarLabels kind,
                               int64_t classes) {
   TESSERA_ASSIGN(auto files, read_all(paths));
   ImageSet out{3, kPhotoSide, kPhotoSide, {}, {}, {}};
   out.labels.classes = classes;
+  std::vector<int64_t> superclass(static_cast<size_t>(classes), -1);
+  bool sound = kind == CifarLabels::kCoarseAndFine;
   for (size_t i = 0; i < files.size(); ++i) {
     TESSERA_ASSIGN(const auto records, parse_cifar(files[i], kind, classes, paths[i]));
     auto& labels = i + 1 == files.size() ? out.labels.test : out.labels.train;
     labels.insert(labels.end(), records.labels.begin(), records.labels.end());
     for (const auto& pixels : records.pixels)
       out.pixels.insert(out.pixels.end(), pixels.begin(), pixels.end());
+    add_superclasses(records, superclass, sound);
     files[i] = {};
   }
+  if (sound) out.labels.superclass = std::move(superclass);
   return out;
 }
 

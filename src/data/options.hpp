@@ -25,6 +25,7 @@ struct DataOptions {
 
   // Of partitions.
   double alpha = 0.5;            // dirichlet, few
+  bool superclasses = false;     // dirichlet, few; cifar100
   int64_t classes = 2;           // pathological, quantity
   std::string share = "client";  // mper2
   int64_t split = 1;             // cbam
@@ -39,6 +40,7 @@ struct DataOptions {
   int64_t window = 48;           // air, hours
   int64_t stride = 1;            // air, hours
   int64_t windows = 0;           // air, per client; 0: all
+  std::string from, until;       // air: days, 2014-07-01; empty: all there is
   bool station_id = false;       // air
   std::string stats = "local";   // air
 
@@ -50,6 +52,7 @@ struct DataOptions {
   std::string class_names;           // in the order of the classes' numbers
   double test = 0.2;                 // fraction of a client's rows, where its file has no test part
   std::string order = "random";      // which rows become test and validation
+  int64_t gap = 0;                   // order "time": rows before a cut that are left out
   int64_t seed = 0;                  // of that split
   std::string standardize = "auto";  // by whose training rows
 
@@ -77,6 +80,10 @@ struct DataOptions {
     f(between("public", 0.0, 0.9, "fraction of a client's training samples given to the server"),
       o.commons);
     f(above("alpha", 0.0, "dirichlet, few: evenness of shares; small is skewed"), o.alpha);
+    f(any("superclasses",
+          "dirichlet, few, cifar100: alpha shares out superclasses, evenly spread over their "
+          "classes"),
+      o.superclasses);
     f(at_least("classes", 1, "pathological, quantity: classes per client"), o.classes);
     f(one_of("share", {"client", "class"}, "mper2: one size factor per client or per class"),
       o.share);
@@ -92,7 +99,10 @@ struct DataOptions {
     f(between("shrink", 1, 1000, "vmnist: divide all counts by this"), o.shrink);
     f(between("window", 1, 1000, "air: hours of input before the predicted hour"), o.window);
     f(between("stride", 1, 1000, "air: hours between the starts of two windows"), o.stride);
-    f(at_least("windows", 0, "air: windows kept per client, the earliest; 0: all"), o.windows);
+    f(at_least("windows", 0, "air: windows kept per client, evenly over the period; 0: all"),
+      o.windows);
+    f(any("from", "air: the first day, as in 2014-07-01; default: that of the file"), o.from);
+    f(any("until", "air: the day after the last one; default: all there is"), o.until);
     f(any("station_id", "air: a number for the station as a further feature"), o.station_id);
     f(one_of("stats", {"local", "global"}, "air: standardise by own or by everybody's statistics"),
       o.stats);
@@ -110,8 +120,12 @@ struct DataOptions {
               "own: fraction of a client's rows to test on, if it has no test part"),
       o.test);
     f(one_of("order", {"random", "time"},
-             "own: split off random rows of each class, or the last rows of the file"),
+             "own: split off random rows of each class, or the last rows of the file, which stays "
+             "in order"),
       o.order);
+    f(between("gap", 0, 1e9,
+              "own, order time: rows left out before every cut, as many as overlap with a row"),
+      o.gap);
     f(at_least("seed", 0, "own: of the split; independent of the run's seed"), o.seed);
     f(one_of("standardize", {"auto", "client", "federation", "none"},
              "own: mean 0, deviation 1 by whose training rows; auto: federation, pictures none"),

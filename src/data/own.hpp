@@ -13,6 +13,7 @@
 #include "data/inputs.hpp"
 #include "data/options.hpp"
 #include "data/partition.hpp"
+#include "data/row_order.hpp"
 #include "io/csv.hpp"
 #include "io/npy.hpp"
 
@@ -128,12 +129,14 @@ Result<OwnClasses> classes_of(const std::vector<OwnClient>& clients,
 /// How a client's rows are split where its file has no parts.
 struct SplitPlan {
   double test = 0, val = 0;  // of all rows; of the rows that are left
-  bool by_time = false;      // the last rows, instead of random ones of each class
+  RowOrder order = {};       // chronological: the last rows, instead of random ones of each class
   int64_t samples = 0;       // training rows kept; 0: all
   uint64_t key = 0;
 };
-/// Test rows if there are none, then validation rows if there are none; training rows end up in
-/// random order. kInvalid if there are too few rows; the message is without the place.
+/// Test rows if there are none, then validation rows if there are none. Training rows end up in
+/// random order, or stay in that of time; then rows before a cut that share values with those after
+/// it are left out, as long as one stays. kInvalid if there are too few rows; the message is
+/// without the place.
 Status split_rows(ClientRows& rows, const std::vector<int64_t>& y, const SplitPlan& plan);
 
 /// So many of n rows of each class: round(share · n) in all, by largest remainders (the lower class

@@ -145,6 +145,8 @@ struct Splits {
   int64_t test = 0, val = 0;
 };
 
+RowOrder order_of(const DataOptions& options) { return {options.order == "time", options.gap}; }
+
 Result<Splits> split(std::vector<OwnClient>& clients, const std::vector<std::vector<int64_t>>& y,
                      const DataOptions& options) {
   Splits out;
@@ -152,7 +154,7 @@ Result<Splits> split(std::vector<OwnClient>& clients, const std::vector<std::vec
     auto& client = clients[k];
     out.test += client.parts.test.empty();
     out.val += client.parts.val.empty() && options.val > 0;
-    const SplitPlan plan{options.test, options.val, options.order == "time", options.samples,
+    const SplitPlan plan{options.test, options.val, order_of(options), options.samples,
                          key_of(client.name, options.seed)};
     if (const auto status = split_rows(client.parts, y[k], plan); !status.ok())
       return fail(Error::kInvalid, "{}: client '{}' {}", file_of(client), client.name,
@@ -163,10 +165,6 @@ Result<Splits> split(std::vector<OwnClient>& clients, const std::vector<std::vec
     return fail(Error::kInvalid,
                 "[data] test = {} does nothing: every client has a test part; remove it",
                 options.test);
-  if (out.test == 0 && out.val == 0 && options.order != standard.order)
-    return fail(Error::kInvalid,
-                "[data] order = \"{}\" does nothing: no rows are split here; remove it",
-                options.order);
   return out;
 }
 
@@ -185,7 +183,11 @@ void note_split(const Splits& splits, size_t clients, const DataOptions& options
   notes.push_back(
       fmt::format("split here: {}; {}", join(parts, ", "),
                   options.order == "time"
-                      ? std::string("the last rows in the order of the file")
+                      ? "the last rows in the order of the file" +
+                            (options.gap > 0 ? fmt::format(", {} rows before each part left out "
+                                                           "for the overlap",
+                                                           options.gap)
+                                             : "")
                       : fmt::format("drawn by class with data.seed = {}, whatever the run's seed",
                                     options.seed)));
 }
@@ -373,6 +375,7 @@ Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& opti
     group.push_back(
         {own.name, std::move(pool), own.parts.train, own.parts.val, own.parts.test, {}});
     group.back().scaling = constants[k];
+    group.back().order = order_of(options);
     own = {};
   }
   out.digest = digest_of(out);

@@ -91,6 +91,17 @@ TEST(OwnCsv, OneFileWithAColumnOfClients) {
   EXPECT_TRUE(fed->clients[1].pool->x.flatten().equal(at::tensor({1.f, 3.f, 5.f, 7.f})));
   EXPECT_THAT(labels_of(fed->clients[0]), ElementsAre(1, 0, 1, 0));
   EXPECT_THAT(fed->clients[0].test, ElementsAre(3));  // 0.8 of a row, the last
+  EXPECT_TRUE(fed->clients[0].order.chronological);
+  const auto digest = fed->data_digest;
+  options.gap = 1;
+  const auto apart = load_federation(options, 1);
+  ASSERT_TRUE(apart.ok()) << apart.status();
+  EXPECT_THAT(apart->clients[0].train, ElementsAre(0, 1));
+  EXPECT_EQ(apart->clients[0].order.gap, 1);
+  EXPECT_NE(apart->data_digest, digest);
+  EXPECT_THAT(notes_of(*apart), HasSubstr("1 rows before each part left out"));
+  options.order = "random";
+  EXPECT_THAT(error_of_loading(options), HasSubstr("gap = 1 does nothing with order = \"random\""));
 }
 
 TEST(OwnCsv, NamesAreOrderedAsPeopleCount) {
@@ -458,7 +469,6 @@ TEST(OwnNpz, SplitOptionsThatDoNothingAreRefused) {
   options.test = 0.5;
   EXPECT_THAT(error_of_loading(options), HasSubstr("test = 0.5 does nothing"));
   options = own(dir), options.order = "time";
-  EXPECT_THAT(error_of_loading(options), HasSubstr("order = \"time\" does nothing"));
   options.val = 0.5;  // rows are split for validation: 1 of 2
   const auto fed = load_federation(options, 1);
   ASSERT_TRUE(fed.ok()) << fed.status();

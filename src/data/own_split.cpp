@@ -18,12 +18,12 @@ int64_t rounded(double share, size_t n) {
 
 using Rows = std::vector<int64_t>;
 
-// Moves the last rows; the first one stays.
-Rows take_last(Rows& from, int64_t count) {
-  const auto most = static_cast<int64_t>(from.size()) - 1;
-  const auto at = from.end() - std::clamp<int64_t>(count, 0, most);
-  Rows out(at, from.end());
-  from.erase(at, from.end());
+// Moves the last rows and leaves out those before them that share values; the first one stays.
+Rows take_last(Rows& from, int64_t count, int64_t gap) {
+  const auto n = static_cast<int64_t>(from.size());
+  const int64_t at = n - std::clamp<int64_t>(count, 0, n - 1);
+  Rows out(from.begin() + at, from.end());
+  from.resize(static_cast<size_t>(std::max<int64_t>(1, clear_before(from, at, gap))));
   return out;
 }
 
@@ -54,8 +54,9 @@ Rows take_stratified(Rows& from, const std::vector<int64_t>& y, double share, in
 }
 
 Rows take(Rows& from, const std::vector<int64_t>& y, double share, int64_t at_least, uint64_t key,
-          bool by_time) {
-  if (by_time) return take_last(from, std::max(at_least, rounded(share, from.size())));
+          const RowOrder& order) {
+  if (order.chronological)
+    return take_last(from, std::max(at_least, rounded(share, from.size())), order.gap);
   return take_stratified(from, y, share, at_least, key);
 }
 
@@ -90,10 +91,16 @@ Status split_rows(ClientRows& rows, const std::vector<int64_t>& y, const SplitPl
       return fail(Error::kInvalid,
                   "has one row for training and test, too few to split; each client needs at "
                   "least two");
-    rows.test = take(rows.train, y, plan.test, 1, derive(plan.key, kTestRows), plan.by_time);
+    rows.test = take(rows.train, y, plan.test, 1, derive(plan.key, kTestRows), plan.order);
   }
   if (rows.val.empty() && plan.val > 0 && rows.train.size() > 1)
-    rows.val = take(rows.train, y, plan.val, 0, derive(plan.key, kValRows), plan.by_time);
+    rows.val = take(rows.train, y, plan.val, 0, derive(plan.key, kValRows), plan.order);
+  if (plan.order.chronological) {
+    if (plan.samples > 0)
+      rows.train =
+          rows_at(rows.train, evenly(static_cast<int64_t>(rows.train.size()), plan.samples));
+    return ok();
+  }
   Rng(derive(plan.key, kTrainOrder)).shuffle(std::span<int64_t>(rows.train));
   if (plan.samples > 0 && rows.train.size() > static_cast<size_t>(plan.samples))
     rows.train.resize(static_cast<size_t>(plan.samples));

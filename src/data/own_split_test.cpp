@@ -85,12 +85,34 @@ TEST(SplitRows, DependOnTheKeyAlone) {
 TEST(SplitRows, TimeTakesTheLastRows) {
   auto rows = all_rows(20);
   ASSERT_TRUE(
-      split_rows(rows, fifteen_and_five(), {.test = 0.2, .val = 0.25, .by_time = true, .key = 1})
+      split_rows(rows, fifteen_and_five(), {.test = 0.2, .val = 0.25, .order = {true, 0}, .key = 1})
           .ok());
   EXPECT_THAT(rows.test, ElementsAre(16, 17, 18, 19));
   EXPECT_THAT(rows.val, ElementsAre(12, 13, 14, 15));
-  std::sort(rows.train.begin(), rows.train.end());
-  EXPECT_EQ(rows.train, all_rows(12).train);
+  EXPECT_EQ(rows.train, all_rows(12).train);  // still by time
+}
+
+// Rows overlap with the two after them. Test: 4 of 20; 14 and 15 go. Validation: 4 of the 14 left;
+// 8 and 9 go.
+TEST(SplitRows, TimeLeavesOutWhatOverlaps) {
+  auto rows = all_rows(20);
+  const SplitPlan plan{.test = 0.2, .val = 0.25, .order = {true, 2}, .key = 1};
+  ASSERT_TRUE(split_rows(rows, fifteen_and_five(), plan).ok());
+  EXPECT_THAT(rows.test, ElementsAre(16, 17, 18, 19));
+  EXPECT_THAT(rows.val, ElementsAre(10, 11, 12, 13));
+  EXPECT_EQ(rows.train, all_rows(8).train);
+  // One row stays, however wide the gap.
+  rows = all_rows(4);
+  ASSERT_TRUE(split_rows(rows, {0, 1, 0, 1}, {.test = 0.25, .order = {true, 9}}).ok());
+  EXPECT_THAT(rows.train, ElementsAre(0));
+  EXPECT_THAT(rows.test, ElementsAre(3));
+}
+
+TEST(SplitRows, SamplesOfATimeSeriesAreOfAllOfIt) {
+  auto rows = all_rows(15);
+  const SplitPlan plan{.test = 0.2, .val = 0, .order = {true, 0}, .samples = 4, .key = 1};
+  ASSERT_TRUE(split_rows(rows, std::vector<int64_t>(15), plan).ok());
+  EXPECT_THAT(rows.train, ElementsAre(0, 3, 6, 9));  // of 12
 }
 
 TEST(SplitRows, PartsOfTheFileStayAsTheyAre) {
@@ -112,7 +134,7 @@ TEST(SplitRows, FewRowsStillGiveOneToTestOn) {
   EXPECT_EQ(rows.test.size(), 1u);
   EXPECT_THAT(rows.val, IsEmpty());
   rows = all_rows(2);
-  ASSERT_TRUE(split_rows(rows, {0, 1}, {.test = 0.9, .val = 0.9, .by_time = true}).ok());
+  ASSERT_TRUE(split_rows(rows, {0, 1}, {.test = 0.9, .val = 0.9, .order = {true, 0}}).ok());
   EXPECT_THAT(rows.train, ElementsAre(0));
   EXPECT_THAT(rows.test, ElementsAre(1));
   rows = all_rows(1);

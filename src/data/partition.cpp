@@ -108,7 +108,7 @@ Result<Dealt> deal(const PoolLabels& labels, const DataOptions& options, uint64_
                 n, train.size(), test.size());
 
   const RowsByClass rows{by_class(labels, train, derive(key, kOrder, 0)),
-                         by_class(labels, test, derive(key, kOrder, 1))};
+                         by_class(labels, test, derive(key, kOrder, 1)), labels.superclass};
   if (mper2) return deal_mper2(rows, options, n, derive(key, kDraw));
   auto holders = options.partition == "iid"
                      ? Result<std::vector<ClientRows>>(deal_iid(train, test, n, derive(key, kDraw)))

@@ -16,6 +16,7 @@ namespace tessera {
 struct PoolLabels {
   std::vector<int64_t> train, test;
   int64_t classes = 0;
+  std::vector<int64_t> superclass = {};  // of each class; empty: the set has none
 
   int64_t label(int64_t row) const {
     const auto r = static_cast<size_t>(row);

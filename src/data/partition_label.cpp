@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "data/dealing.hpp"
@@ -29,10 +30,32 @@ std::vector<int64_t> cut(const std::vector<double>& shares, int64_t n) {
   return counts;
 }
 
-// One class's shares by Dirichlet, none to clients that already hold their part of all samples.
-std::vector<double> draw_shares(double alpha, const std::vector<int64_t>& held, double limit,
-                                Rng& rng) {
-  auto shares = rng.dirichlet(static_cast<int64_t>(held.size()), alpha);
+// Clients' parts of each class, [class][client], before anybody has too much; columns need not add
+// up to anything. With superclasses, clients share those, and each spreads its share of one over
+// the classes in it by a Dirichlet of its own, which is nearly even.
+Shares draw_shares(const RowsByClass& rows, double alpha, int64_t n, bool superclasses, Rng& rng) {
+  constexpr double kInside = 10.0;
+  Shares out(idx(rows.classes()));
+  if (!superclasses) {
+    for (auto& shares : out) shares = rng.dirichlet(n, alpha);
+    return out;
+  }
+  std::map<int64_t, std::vector<size_t>> groups;
+  for (size_t c = 0; c < out.size(); ++c) groups[rows.superclass[c]].push_back(c);
+  for (const auto& [superclass, members] : groups) {
+    for (const size_t c : members) out[c].resize(idx(n));
+    const auto of_group = rng.dirichlet(n, alpha);
+    for (size_t k = 0; k < of_group.size(); ++k) {
+      const auto inside = rng.dirichlet(static_cast<int64_t>(members.size()), kInside);
+      for (size_t i = 0; i < members.size(); ++i) out[members[i]][k] = of_group[k] * inside[i];
+    }
+  }
+  return out;
+}
+
+// One class's shares, none to clients that already hold their part of all samples; they sum to 1.
+std::vector<double> limited(std::vector<double> shares, const std::vector<int64_t>& held,
+                            double limit) {
   double sum = 0.0;
   for (size_t k = 0; k < shares.size(); ++k) {
     if (static_cast<double>(held[k]) >= limit) shares[k] = 0.0;
@@ -149,12 +172,17 @@ Result<std::vector<ClientRows>> deal_dirichlet(const RowsByClass& rows, const Da
   const double limit = static_cast<double>(total(train_sizes)) / static_cast<double>(n);
   const int64_t draws = std::clamp<int64_t>(5'000'000 / (n * rows.classes()), 500, 10'000);
   Counts train(idx(n), std::vector<int64_t>(idx(rows.classes()))), test = train;
+  if (options.superclasses && rows.superclass.empty())
+    return fail(Error::kInvalid,
+                "superclasses = true: the files of set '{}' do not give every class one superclass",
+                options.set);
   const bool enough = total(train_sizes) >= kMinTrain * n && total(test_sizes) >= kMinTest * n;
   for (int64_t draw = 0; enough && draw < draws; ++draw) {
     Rng rng(derive(key, draw));
     std::vector<int64_t> held(idx(n));
+    auto drawn = draw_shares(rows, options.alpha, n, options.superclasses, rng);
     for (int64_t c = 0; c < rows.classes(); ++c) {
-      const auto shares = draw_shares(options.alpha, held, limit, rng);
+      const auto shares = limited(std::move(drawn[idx(c)]), held, limit);
       add_class(shares, train_sizes[idx(c)], c, train);
       add_class(shares, test_sizes[idx(c)], c, test);
       for (size_t k = 0; k < held.size(); ++k) held[k] += train[k][idx(c)];

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -174,6 +175,44 @@ TEST(Partition, DirichletAlphaGovernsTheSkew) {
   EXPECT_GT(strong, mild + 0.1);
   EXPECT_GT(mild, none + 0.05);
   EXPECT_NEAR(none, 0.1, 0.02);
+}
+
+// How alike clients share two classes: the sum over clients of the smaller of their two shares.
+double overlap(const PoolLabels& labels, const Dealt& out, size_t a, size_t b) {
+  std::vector<std::array<double, 2>> shares;
+  std::array<double, 2> sums{};
+  for (const auto& own : out.clients) {
+    const auto held = counts(labels, train_and_val(own));
+    shares.push_back({static_cast<double>(held[a]), static_cast<double>(held[b])});
+    sums[0] += shares.back()[0], sums[1] += shares.back()[1];
+  }
+  double sum = 0;
+  for (const auto& share : shares) sum += std::min(share[0] / sums[0], share[1] / sums[1]);
+  return sum;
+}
+
+// Dir(10) over five classes has deviation √(0.2 · 0.8 / 51) = 0.28 of its mean, so two classes of a
+// superclass overlap by about 1 − ½ · 0.8 · 0.28 · √2.5 = 0.82, less what full clients pass on;
+// classes of different superclasses are as alike as two draws of Dir(0.2).
+TEST(Partition, DirichletOverSuperclassesKeepsTheirClassesTogether) {
+  auto labels = jumbled(50000, 10000, 100);
+  for (int64_t c = 0; c < 100; ++c) labels.superclass.push_back(c % 20);
+  const auto change = [](auto& o) {
+    o.set = "cifar100", o.alpha = 0.2, o.superclasses = true, o.val = 0;
+  };
+  const auto out = dealt(labels, with("dirichlet", 20, change));
+  expect_disjoint(labels, out);
+  double inside = 0, across = 0;
+  for (size_t s = 0; s < 20; ++s) {
+    inside += overlap(labels, out, s, s + 20) / 20;
+    across += overlap(labels, out, s, (s + 1) % 20) / 20;
+  }
+  EXPECT_GT(inside, 0.7);
+  EXPECT_LT(inside, 0.95) << "not the same shares for all classes of a superclass";
+  EXPECT_LT(across, 0.45);
+  labels.superclass.clear();
+  EXPECT_THAT(error_of(labels, with("dirichlet", 20, change)),
+              HasSubstr("do not give every class one superclass"));
 }
 
 TEST(Partition, DirichletThatCannotMeetItsMinimumSaysWhatToChange) {

@@ -18,6 +18,7 @@ Result<CifarRecords> parse_cifar(ByteSpan file, CifarLabels labels, int64_t clas
       return fail(Error::kInvalid, "{}: label {} at byte {} (record {}) is not one of 0 … {}", name,
                   file[label_at], label_at, at / record, classes - 1);
     out.labels.push_back(file[label_at]);
+    if (labels == CifarLabels::kCoarseAndFine) out.coarse.push_back(file[at]);
     out.pixels.push_back(file.subspan(at + label_bytes, kCifarPixels));
   }
   return out;

@@ -15,12 +15,13 @@ inline constexpr size_t kCifarPixels = 3072;
 
 enum class CifarLabels {
   kOne,           // CIFAR-10, MNIST-M: label
-  kCoarseAndFine  // CIFAR-100: superclass (not kept), class
+  kCoarseAndFine  // CIFAR-100: superclass, class
 };
 
 /// Pixels point into the file's bytes.
 struct CifarRecords {
   std::vector<uint8_t> labels;   // fine labels
+  std::vector<uint8_t> coarse;   // superclasses, as they stand there; empty for kOne
   std::vector<ByteSpan> pixels;  // kCifarPixels each
 };
 

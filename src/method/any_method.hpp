@@ -264,6 +264,7 @@ struct MethodInfo {
   std::string exposure;        // who gets to see what of a client
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
+  bool learns = true;          // false: a rule without training, whose rounds change nothing
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };

@@ -7,6 +7,8 @@ namespace tessera {
 
 MethodInfo local();
 MethodInfo centralized();
+MethodInfo majority();
+MethodInfo persistence();
 MethodInfo fedavg();
 MethodInfo fedsgd();
 MethodInfo fedprox();
@@ -52,6 +54,8 @@ std::vector<MethodInfo>& table() {
   static std::vector<MethodInfo> lines{
       local(),
       centralized(),
+      majority(),
+      persistence(),
       fedavg(),
       fedsgd(),
       fedprox(),

@@ -279,6 +279,7 @@ Result<RoundReport> Driver::play(int64_t round) {
 Result<RoundReport> Driver::play_round(int64_t round) {
   RoundReport report{.round = round};
   const double start = wall_seconds();
+  const double cpu_start = thread_cpu_seconds();
   const bool pooled = session_.info().pooled;
   const auto here = setup(round);
   // A served round that is taken up again is the same attempt: uploads that are there count.
@@ -293,10 +294,10 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   report.dropped = std::ssize(asks) - std::ssize(asked);
   Intake intake(*this, here, asked);
   DownloadFrames frames(session_.guard().zstd());
-  double before = 0;  // when the first client was asked
+  double before = 0, cpu_before = 0;  // when the first client was asked
   const auto send = [&](const Post& post) {
     session_.method().broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
-      if (before == 0) before = wall_seconds();
+      if (before == 0) before = wall_seconds(), cpu_before = thread_cpu_seconds();
       const int64_t bytes = pooled ? 0 : payload_bytes(down);
       report.bytes_down += bytes;
       // A lost client has received the model; what is lost is its answer.
@@ -315,7 +316,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   const auto needed = cohort_of(session_.seed(), round, session_.clients(), options_.participation);
   engine_.run(send, limits(std::ssize(needed)),
               [&](Reply reply) { intake.take(std::move(reply)); });
-  const double after = wall_seconds();
+  const double after = wall_seconds(), cpu_after = thread_cpu_seconds();
   report.train_seconds = after - before;
   report.bytes_up = intake.bytes_up;
   report.wire_down += intake.wire_down, report.wire_up = intake.wire_up;
@@ -343,7 +344,9 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   else
     accepted.clear();
   TESSERA_RETURN_IF_ERROR(settle(asked, accepted, round, attempt));
-  report.sim_seconds += (before - start) + (wall_seconds() - after);
+  // The server's own work: CPU time, as of the clients. Wall time would add whoever else computes
+  // on this machine.
+  report.sim_seconds += (cpu_before - cpu_start) + (thread_cpu_seconds() - cpu_after);
   report.wall_seconds = wall_seconds() - start;
   return report;
 }

@@ -106,6 +106,10 @@ TEST_F(AsJson, DataShow) {
   EXPECT_EQ(shown["clients"][0]["name"], "a");
   EXPECT_EQ(shown["clients"][0]["train"], nlohmann::json({12, 12, 0}));
   EXPECT_EQ(shown["clients"][1]["test"], nlohmann::json({0, 6, 6}));
+  // 24, 6 and 12 in the parts of each.
+  EXPECT_EQ(shown["samples"]["all"], 4 * 42);
+  EXPECT_EQ(shown["samples"]["mean"], 42);
+  EXPECT_EQ(shown["samples"]["deviation"], 0);
   EXPECT_EQ(shown["partition_digest"], of({"check", path("e.toml"), "--json"})["partition_digest"]);
 }
 

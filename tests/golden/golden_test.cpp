@@ -3,8 +3,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
+#include "base/clock.hpp"
+#include "method/fedavg.hpp"
 #include "support/napkin.hpp"
 #include "support/quadratic.hpp"
 
@@ -287,6 +291,38 @@ TEST(Driver, SimulatedClockAddsTransferAndLatency) {
   const double transfer = 2 * 4.0 * 1003 * 8 / 20e6;
   EXPECT_GT(report.sim_seconds, transfer + 0.1);
   EXPECT_LT(report.sim_seconds, transfer + 0.1 + report.wall_seconds + 0.01);
+}
+
+// A server that is kept waiting (another program has the processor, say) or has work to do.
+struct SlowServer : FedAvg {
+  bool works = false;
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
+    if (works) {
+      const double start = thread_cpu_seconds();
+      while (thread_cpu_seconds() < start + 0.3) {
+      }
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    }
+    return FedAvg::aggregate(std::move(server), uploads, setup);
+  }
+};
+
+TEST(Driver, SimulatedClockCountsTheServersWorkAndNotItsWaiting) {
+  const auto options = noisy("fedavg");
+  const auto played = [&](bool works) {
+    SlowServer method;
+    method.train = options.train, method.works = works;
+    auto data = toy_federation(4, 0, 60);
+    auto net = *make_model("mlp100", {data.sample_shape, data.classes});
+    Toy toy(std::move(data), std::move(net), options, *find_method("fedavg"), erase(method));
+    const auto report = toy.play(1, 1).at(0);
+    EXPECT_GT(report.wall_seconds, 0.3);
+    return report.sim_seconds;
+  };
+  // Transfer, latency and four small clients take 0.1 s and a little.
+  EXPECT_LT(played(false), 0.3);
+  EXPECT_GT(played(true), 0.4);
 }
 
 }  // namespace

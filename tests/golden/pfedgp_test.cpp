@@ -30,6 +30,28 @@ ClientData some_of(const Toy& toy, const std::vector<int64_t>& rows) {
   return out;
 }
 
+// 36 rows: 2, 3, 4, 7, 8, 9, … 59. The later half starts at 32; of the earlier one 28 and 29 share
+// values with it, and 16 are left.
+TEST(PFedGP, OfATimeSeriesTheLaterHalfIsPredictedFromTheEarlier) {
+  auto options = gp_options();
+  options.numbers = {{"inner_steps", 1}};
+  auto toy = make_toy(options);
+  auto data = toy.federation.clients[0];
+  data.order = {true, 4};
+  const auto down = toy.download(toy.server(), 0);
+  const auto step = toy.method->local_update({}, down, toy.local(0, data, 1, 42));
+
+  const auto parts = split(*toy.model);
+  const auto all = data.range(Part::kTrain, 0, 36);
+  const auto g = down.at("w").to(at::kDouble);
+  const auto w = parts.joined(at::zeros({parts.numel()}, at::kDouble), {g, at::empty({0})});
+  const auto raw = toy.model->forward(w, all.x.to(at::kDouble), {}).features;
+  const auto z = raw / raw.norm(2, 1, true);
+  const auto gp = dirichlet_gp({}, z.narrow(0, 0, 16), all.y.narrow(0, 0, 16), 3);
+  EXPECT_NEAR(step.loss,
+              at::nll_loss(gp(z.narrow(0, 18, 18)), all.y.narrow(0, 18, 18)).item<double>(), 1e-5);
+}
+
 // One step is g − lr ∇L, L the cross-entropy of the second half of the shuffled samples given the
 // first half; a loss on samples that were conditioned on would have another slope.
 TEST(PFedGP, AStepDescendsThePredictiveLossOfTheOtherHalf) {

@@ -63,6 +63,8 @@ Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples, b
     ClientData data;
     data.name = std::to_string(c);
     data.pool = pool;
+    // As if the first feature were what the label is made of.
+    data.last_label = std::make_shared<const LastLabel>(LastLabel{0, {0.5F, 1.0F}});
     for (int64_t i = c * samples; i < (c + 1) * samples; ++i)
       (i % 5 == 0 ? data.test : i % 5 == 1 ? data.val : data.train).push_back(i);
     out.commons.train.insert(out.commons.train.end(), data.val.begin(), data.val.end());

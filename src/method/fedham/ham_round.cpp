@@ -35,11 +35,12 @@ BatchGradient direct(const Site& site, const TrainOptions& train, const HamMixer
 
 std::pair<ClientData, ClientData> held_out(const ClientData& data, double share) {
   const int64_t n = data.train_size();
-  auto held = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(n)));
+  const auto held = std::max<int64_t>(1, static_cast<int64_t>(share * static_cast<double>(n)));
   if (n < 2) return {data, data};
+  const auto cut = data.cut(held);
   std::pair<ClientData, ClientData> out{data, data};
-  out.first.train.assign(data.train.begin(), data.train.end() - held);
-  out.second.train.assign(data.train.end() - held, data.train.end());
+  out.first.train.assign(data.train.begin(), data.train.begin() + cut.early);
+  out.second.train.assign(data.train.begin() + cut.late, data.train.end());
   return out;
 }
 

@@ -28,7 +28,7 @@ struct HamModels {
 };
 
 /// A client's data with the training rows that the network may see, and with those that Theta is
-/// learned on: the last `share` of them, at least one. A single row serves both.
+/// learned on: the last `share` of them, at least one (ClientData::cut). A single row serves both.
 std::pair<ClientData, ClientData> held_out(const ClientData& data, double share);
 
 /// Theta after passes over `part` of theta_site's data. Gradients are clipped to length 1.

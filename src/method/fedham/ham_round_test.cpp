@@ -37,6 +37,10 @@ TEST(HeldOut, LastShareAndNothingTwice) {
   EXPECT_EQ(held.train, (std::vector<int64_t>{134, 135, 136, 137, 138, 139}));
   EXPECT_EQ(base.train.size(), 34U);
   EXPECT_EQ(base.train.back(), 133);
+  auto series = data;
+  series.order = {true, 3};  // 131, 132 and 133 overlap with 134
+  EXPECT_EQ(held_out(series, 0.15).second.train, held.train);
+  EXPECT_EQ(held_out(series, 0.15).first.train.back(), 130);
   data.train.resize(3);
   EXPECT_EQ(held_out(data, 0.15).second.train.size(), 1U);
   data.train.resize(1);

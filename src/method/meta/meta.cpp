@@ -48,10 +48,11 @@ Examples Batches::at(int64_t index) const {
 }
 
 MetaTask training_task(const Site& site, const TrainOptions& train, const MetaOptions& options) {
-  const int64_t n = site.data.train_size(), support = support_size(n, options.support);
-  std::vector<int64_t> query(static_cast<size_t>(n - support));
-  std::iota(query.begin(), query.end(), support);
-  return {inner_batches(site, Part::kTrain, support, train, options),
+  const int64_t n = site.data.train_size();
+  const auto cut = site.data.cut(n - support_size(n, options.support));
+  std::vector<int64_t> query(static_cast<size_t>(n - cut.late));
+  std::iota(query.begin(), query.end(), cut.late);
+  return {inner_batches(site, Part::kTrain, cut.early, train, options),
           {site.data, Part::kTrain, std::move(query), train.batch}};
 }
 

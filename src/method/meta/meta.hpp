@@ -60,8 +60,9 @@ class Batches {
   int64_t batch_;
 };
 
-/// What an outer step works with: the training part cut in two. Its first rows are the support set,
-/// a random subset (ClientData); their batches are drawn anew every round.
+/// What an outer step works with: the training part cut in two (ClientData::cut). Its first rows
+/// are the support set, a random subset or the oldest ones; their batches are drawn anew every
+/// round.
 struct MetaTask {
   Batches support, query;
 };

@@ -158,6 +158,23 @@ TEST(MetaTask, SupportIsThePrefixAndNothingIsInBoth) {
   EXPECT_EQ(training_task({*model, data, 1, 11}, train, options).support.samples(), 10);
 }
 
+// 50 rows in the order of time, each with hours of the three before it: support is the first 10
+// without the last three, query the later 40.
+TEST(MetaTask, OfATimeSeriesLeavesAGap) {
+  const Shape shape{{1}, 10};
+  auto data = client_of(shape, 50);
+  data.order = {true, 3};
+  data.log = std::make_shared<BatchLog>();
+  const auto model = *make_model("mlp100", shape);
+  const auto task = training_task({*model, data, 1, 11}, {.batch = 100}, {});
+  EXPECT_EQ(task.support.samples(), 7);
+  EXPECT_EQ(task.query.samples(), 40);
+  task.support.at(0), task.query.at(0);
+  const auto& support = data.log->at(0).second;
+  EXPECT_EQ(*std::max_element(support.begin(), support.end()), 6);
+  EXPECT_EQ(data.log->at(1).second.front(), 10);
+}
+
 TEST(MetaTask, EvaluationAdaptsOnTheSupportPartIfThereIsOne) {
   const Shape shape{{1}, 10};
   auto data = client_of(shape, 50);

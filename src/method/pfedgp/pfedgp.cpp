@@ -3,14 +3,16 @@
 // classifier that its own data define. There is no head: the model's last linear layer is left out
 // and never travels.
 //
-// A local step predicts a random half of the client's data from the other half and moves the
-// extractor down the gradient of the cross-entropy. Of [train] it uses the optimiser and its rates;
-// a step takes all data, or a fresh `cap` of them.
-// Deviations (docs/methods.md §7.3): `likelihood = dirichlet` is closed form; `pg_tree` is the
-// paper's, with its draws of the auxiliary variables held constant in the gradient.
+// A local step predicts a random half of the client's data from the other half (of a time series
+// the later half) and moves the extractor down the gradient of the cross-entropy. Of [train] it
+// uses the optimiser and its rates; a step takes all data, or a fresh `cap` of them. Deviations
+// (docs/methods.md §7.3): `likelihood = dirichlet` is closed form; `pg_tree` is the paper's, with
+// its draws of the auxiliary variables held constant in the gradient.
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
 
 #include "method/any_method.hpp"
 #include "method/fedavg.hpp"
@@ -72,18 +74,27 @@ struct PFedGP {
     for (const auto& ask : asks) send(ask, server.g);
   }
 
-  /// Cross-entropy of the second half of a batch given the first, and its gradient.
+  /// How much of the first half of a batch may tell of the second: all of it, unless they share raw
+  /// values.
+  static int64_t known_of(const ClientData& data, std::span<const int64_t> positions) {
+    const auto half = static_cast<int64_t>(positions.size()) / 2;
+    if (!data.order.chronological) return half;
+    return std::max<int64_t>(1, clear_before(rows_at(data.train, positions), half, data.order.gap));
+  }
+  /// Cross-entropy of the second half of a batch given the first, and its gradient. In a time
+  /// series the second half is the later one.
   double predictive(Weights& at, const Site& site, uint64_t key, Tensor& grad) const {
     auto order = Rng(key).permutation(site.data.train_size());
     if (std::ssize(order) > cap) order.resize(static_cast<size_t>(cap));
+    if (site.data.order.chronological) std::sort(order.begin(), order.end());
     const auto batch = site.data.take(Part::kTrain, order);
-    const int64_t n = batch.size(), known = n / 2;
+    const int64_t n = batch.size(), half = n / 2, known = known_of(site.data, order);
     const auto w = at.w.detach().requires_grad_(true);
     const auto out = site.model.forward({w, at.b}, batch.x, {true, key});
     const auto z = unit_rows(out.features);
     const auto predict = gp.fit(z, batch.y, known, site.data.classes(), key);
     const auto loss =
-        at::nll_loss(predict(z.narrow(0, known, n - known)), batch.y.narrow(0, known, n - known));
+        at::nll_loss(predict(z.narrow(0, half, n - half)), batch.y.narrow(0, half, n - half));
     // A tree of one class is certain, whatever the features are: nothing to learn.
     if (loss.requires_grad())
       grad.copy_(torch::autograd::grad({loss}, {w})[0]);
@@ -120,8 +131,7 @@ struct PFedGP {
     const auto features = [&model, at](const Tensor& x) {
       return unit_rows(model.forward(at, x, Pass{}).features);
     };
-    // The rows stand in random order.
-    const auto own = local.data.range(Part::kTrain, 0, std::min(cap, local.data.train_size()));
+    const auto own = local.data.take(Part::kTrain, local.data.sample(Part::kTrain, cap));
     const auto predict =
         gp.fit(features(own.x), own.y, own.size(), local.data.classes(), local.key);
     return {[=](const Tensor& x) { return predict(features(x)).to(at::kFloat); }, std::nullopt};
