@@ -21,6 +21,7 @@ std::string MetricInfo::text(double value) const {
 
 const std::vector<MetricInfo>& metrics() {
   static const std::vector<MetricInfo> out{{"accuracy", "accuracy"},
+                                           {"acc_micro", "pooled accuracy", false, true, true},
                                            {"balanced_accuracy", "balanced accuracy"},
                                            {"auroc", "AUROC"},
                                            {"f1_macro", "macro F1"},

@@ -11,6 +11,7 @@ struct MetricInfo {
   std::string title;  // for people: "AUROC"
   bool smaller_is_better = false;
   bool fraction = true;  // of 0 … 1, shown in %; else a plain number
+  bool pooled = false;   // over clients every sample counts the same, not every client
 
   /// Whether `a` beats `b`. NaN beats nothing and is beaten by any number.
   bool better(double a, double b) const;
@@ -20,16 +21,19 @@ struct MetricInfo {
   std::string text(double value) const;
 };
 
-/// accuracy, balanced_accuracy, auroc, f1_macro, precision_macro, loss, ece.
+/// accuracy, acc_micro, balanced_accuracy, auroc, f1_macro, precision_macro, loss, ece.
 const std::vector<MetricInfo>& metrics();
 std::vector<std::string> metric_names();
 /// By name; accuracy for one that is none.
 const MetricInfo& metric_of(const std::string& name);
 
 /// The metric of a name in anything that has fields of these names; `accuracy` stands for the one
-/// that each calls differently, and for names that are none.
+/// that each calls differently, and for names that are none. acc_micro is `micro` where there is
+/// one; of a single client it is its accuracy.
 template <class Row>
 double metric_in(const Row& row, const std::string& metric, double accuracy) {
+  if constexpr (requires { row.micro; })
+    if (metric == "acc_micro") return row.micro;
   if (metric == "balanced_accuracy") return row.balanced_accuracy;
   if (metric == "auroc") return row.auroc;
   if (metric == "f1_macro") return row.f1_macro;

@@ -81,7 +81,7 @@ const std::vector<PartitionInfo>& partitions() {
       {"quantity", "exactly `classes` labels per client, equal counts", {"newcomers", "classes"}},
       {"mper2",
        "two neighbouring classes, log-normal sizes, support and query",
-       {"newcomers", "share"}},
+       {"newcomers", "share", "pairs"}},
       {"cbam",
        "three clients, each with a `fraction` of its own three classes",
        {"split", "fraction"}},

@@ -28,6 +28,7 @@ struct DataOptions {
   bool superclasses = false;     // dirichlet, few; cifar100
   int64_t classes = 2;           // pathological, quantity
   std::string share = "client";  // mper2
+  std::string pairs = "unseen";  // mper2
   int64_t split = 1;             // cbam
   double fraction = 0.0;         // cbam; 0: by split
 
@@ -87,6 +88,10 @@ struct DataOptions {
     f(at_least("classes", 1, "pathological, quantity: classes per client"), o.classes);
     f(one_of("share", {"client", "class"}, "mper2: one size factor per client or per class"),
       o.share);
+    f(one_of("pairs", {"unseen", "ring"},
+             "mper2: newcomers' two classes: pairs that nobody trained on, or the authors' ring "
+             "over shuffled classes"),
+      o.pairs);
     f(between("split", 1, 3, "cbam: which published split; 1 is the most skewed"), o.split);
     f(between("fraction", 0.0, 1.0, "cbam: the owner's share of its classes; 0: by split"),
       o.fraction);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "data/dealing.hpp"
 
@@ -154,14 +155,28 @@ void finish(ClientRows& own, std::array<std::vector<int64_t>, 2> train,
   for (auto* part : {&own.val, &own.test, &own.support}) std::sort(part->begin(), part->end());
 }
 
-// The test pool once more, to clients with pairs of classes that nobody trained on.
+// Classes of newcomers. Unseen: u and u + 2 … u + 5, never neighbours. Ring: neighbours again, but
+// in a shuffled order of the classes, so that of ten pairs about two are known by chance.
+std::vector<Pair> newcomer_pairs(const DataOptions& options, int64_t classes, uint64_t key) {
+  std::vector<int64_t> order(idx(classes));
+  std::iota(order.begin(), order.end(), 0);
+  const bool ring = options.pairs == "ring";
+  if (ring) Rng(key).shuffle(std::span<int64_t>(order));
+  std::vector<Pair> out;
+  for (int64_t u = 0; u < options.newcomers; ++u) {
+    const int64_t step = ring ? 1 : 2 + u / classes % 4;
+    out.push_back({order[idx(u % classes)], order[idx((u + step) % classes)]});
+  }
+  return out;
+}
+
+// The test pool once more, to clients with other pairs of classes; those of a ring have a size
+// factor of their own for each class.
 Result<std::vector<ClientRows>> deal_newcomers(std::vector<std::vector<int64_t>> pool,
                                                const DataOptions& options, uint64_t key) {
   auto recipe = recipe_of(options, pool);
-  recipe.cifar = recipe.per_class = false;
-  const int64_t classes = static_cast<int64_t>(pool.size());
-  for (int64_t u = 0; u < options.newcomers; ++u)
-    recipe.pairs.push_back({u % classes, (u + 2 + u / classes % 4) % classes});
+  recipe.cifar = false, recipe.per_class = options.pairs == "ring";
+  recipe.pairs = newcomer_pairs(options, static_cast<int64_t>(pool.size()), derive(key, 2));
   TESSERA_ASSIGN(const auto counts, choose_counts(recipe, derive(key, 0)));
   for (size_t c = 0; c < pool.size(); ++c)
     Rng(derive(key, 1, c)).shuffle(std::span<int64_t>(pool[c]));

@@ -432,6 +432,42 @@ TEST(PartitionMper2, SharesByClassDifferWithinAClient) {
   EXPECT_GT(ratio("class"), 4.0);
 }
 
+// The authors' newcomers: a ring over shuffled classes has ten pairs, every class in two of them.
+// Two given classes are neighbours in it with chance 2/9: of the ten trained pairs 2.2 on average.
+TEST(PartitionMper2, RingPairsAreTenOfWhichAboutTwoAreKnown) {
+  const auto labels = jumbled(60000, 10000);
+  const auto changed = with(
+      "mper2", 50, [](auto& o) { o.set = "mnist", o.newcomers = 50, o.val = 0, o.pairs = "ring"; });
+  double known = 0, uneven = 0;
+  constexpr uint64_t kKeys = 30;
+  for (uint64_t key = 0; key < kKeys; ++key) {
+    const auto out = deal(labels, changed, key);
+    ASSERT_TRUE(out.ok());
+    std::map<std::pair<size_t, size_t>, int64_t> pairs;
+    for (const auto& own : out->newcomers) {
+      const auto n = counts(labels, own.test);
+      std::vector<size_t> held;
+      for (size_t c = 0; c < 10; ++c)
+        if (n[c] > 0) held.push_back(c);
+      ASSERT_EQ(held.size(), 2U);
+      ++pairs[{held[0], held[1]}];
+      const auto a = static_cast<double>(n[held[0]]), b = static_cast<double>(n[held[1]]);
+      uneven += std::max(a, b) / std::min(a, b) / (50.0 * kKeys);
+    }
+    EXPECT_EQ(pairs.size(), 10U);
+    std::vector<int64_t> uses(10);
+    for (const auto& [pair, times] : pairs) {
+      EXPECT_EQ(times, 5);
+      ++uses[pair.first], ++uses[pair.second];
+      const auto gap = pair.second - pair.first;
+      known += gap == 1 || gap == 9 ? 1.0 / kKeys : 0;
+    }
+    EXPECT_EQ(uses, std::vector<int64_t>(10, 2));
+  }
+  EXPECT_NEAR(known, 20.0 / 9, 0.8);  // four of its deviations, about 0.2
+  EXPECT_GT(uneven, 4.0);
+}
+
 TEST(PartitionMper2, RefusesTooManyClients) {
   EXPECT_THAT(error_of(jumbled(1000, 200), with("mper2", 100)), HasSubstr("fewer clients"));
 }

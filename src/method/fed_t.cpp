@@ -16,14 +16,29 @@ namespace {
 
 struct FedT : FedAvg {
   std::string freeze = "features";
+  bool train_fc1 = true;
   TransferOptions transfer;
-  static void options(auto& m, auto&& f) {
+  static void shared_options(auto& m, auto&& f) {
     f(one_of("freeze", {"features", "none"}, "layers that keep the global model's weights"),
       m.freeze);
     TransferOptions::options(m.transfer, f);
   }
+  static void options(auto& m, auto&& f) {
+    shared_options(m, f);
+    f(any("train_fc1", "train the first linear layer, too"), m.train_fc1);
+  }
 
+  // The control of fed_t_a's option of that name.
+  Status check_fc1(const Setup& setup) const {
+    const auto* net = convolutional(setup.model);
+    if (train_fc1 || (freeze == "features" && net && net->spec().linears.size() > 1)) return ok();
+    return fail(
+        Error::kInvalid,
+        "fed_t: train_fc1 = false freezes the first of several linear layers above "
+        "convolutions: it needs freeze = \"features\" and a model such as lenet or cnn32-s");
+  }
   Status check(const Setup& setup) const {
+    TESSERA_RETURN_IF_ERROR(check_fc1(setup));
     if (freeze == "none") return ok();
     for (const auto& slice : setup.model.layout().slices())
       if (slice.features) return ok();
@@ -35,14 +50,15 @@ struct FedT : FedAvg {
     if (view == View::kPre || !transfer.due(local.round, local.setup.rounds))
       return plain(local.model, g);
     const auto stage2 = transfer.stage2(train);
-    const auto fitted =
-        freeze == "none" ? local_sgd(g, local, stage2) : train_upper(g, local, stage2);
+    const auto fitted = freeze == "none" ? local_sgd(g, local, stage2)
+                                         : train_upper(g, local, stage2, nullptr, train_fc1);
     return plain(local.model, fitted.weights);
   }
 };
 
 struct Ftl : FedT {
   Ftl() { transfer.ft_epochs = 1; }
+  static void options(auto& m, auto&& f) { shared_options(m, f); }
 };
 
 }  // namespace

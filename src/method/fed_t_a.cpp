@@ -28,6 +28,9 @@ struct FedTA : FedAvg {
     f(between("kernel", 0, 999, "odd side of the spatial attention; 0: 7, or what fits"),
       m.module.kernel);
     f(between("bias", -10, 10, "of the new gates; 4 is nearly open"), m.module.bias);
+    f(any("neutral",
+          "new gates change no prediction and move at full slope: bias 0, the last weights 0"),
+      m.module.neutral);
     f(above("std", 0, "deviation of the module's other first weights"), m.module.std);
     f(any("train_fc1", "train the first linear layer, too"), m.train_fc1);
     TransferOptions::options(m.transfer, f);
@@ -74,12 +77,7 @@ struct FedTA : FedAvg {
   // Stage 2. The convolutions stand still, so only what lies above their output is trained.
   Weights fit(const Cbam& above, const Sequential& net, const Weights& g, const Site& site) const {
     Job job;
-    if (!train_fc1) {
-      const auto& layout = above.layout();
-      const auto fc1 = layout.slices().front().block();
-      const auto frozen = layout.positions([&](const Slice& s) { return s.block() == fc1; });
-      job.only = at::ones({layout.numel()}, at::kBool).index_fill_(0, frozen, false);
-    }
+    if (!train_fc1) job.only = all_but_first(above.layout());
     const auto data = training_maps(net, g, site.data);
     const auto start = above.inserted(cut(net, g).above, site.key);
     return local_sgd(start, {above, data, site.round, site.key}, transfer.stage2(train), job)

@@ -56,7 +56,9 @@ int64_t kernel_for(const std::vector<int64_t>& map_shape) {
 }
 
 Cbam::Cbam(std::shared_ptr<const Sequential> base, const CbamOptions& options)
-    : base_(std::move(base)), options_(options), scale_(std::pow(1 + std::exp(-options.bias), 2)) {
+    : base_(std::move(base)), options_(options) {
+  if (options.neutral) options_.bias = 0;
+  scale_ = std::pow(1 + std::exp(-options_.bias), 2);
   const auto& map = base_->map_shape();
   if (map.size() != 3) throw std::invalid_argument("attention needs maps [C, H, W]");
   const int64_t kernel = options.kernel > 0 ? options.kernel : kernel_for(map);
@@ -65,8 +67,9 @@ Cbam::Cbam(std::shared_ptr<const Sequential> base, const CbamOptions& options)
         fmt::format("a spatial kernel of {} does not fit maps of {} x {}", kernel, map[1], map[2]));
   own_ = module_layout(map, options, kernel);
   layout_ = joined(base_->layout(), own_);
-  const Fill weight{Fill::Kind::kNormal, options.std}, bias{Fill::Kind::kConstant, options.bias};
-  fills_ = {weight, weight, bias, weight, bias};
+  const Fill weight{Fill::Kind::kNormal, options.std}, bias{Fill::Kind::kConstant, options_.bias};
+  const Fill last = options.neutral ? Fill{Fill::Kind::kConstant, 0} : weight;
+  fills_ = {weight, last, bias, last, bias};
 }
 
 Weights Cbam::inserted(const Weights& base, uint64_t key) const {

@@ -8,7 +8,9 @@
 //
 // Both biases start at `bias` and the other weights near 0, so s undoes the gates of a new module:
 // inserting it into a trained network hardly changes what the network predicts. The defaults were
-// the best on validation data that do so (CIFAR-10, partition cbam, cnn32-s, three epochs).
+// the best on validation data that do so (CIFAR-10, partition cbam, cnn32-s, three epochs). A
+// neutral module changes nothing at all: bias, W1 and the convolution start at 0, so both gates are
+// ½ where the sigmoid is steepest, and s = 4. W0 is drawn, or nothing would ever move W1.
 #pragma once
 
 #include <memory>
@@ -23,6 +25,7 @@ struct CbamOptions {
   int64_t kernel = 0;      // odd side k of the spatial convolution; 0: see kernel_for
   double bias = 4.0;       // of both gates at the start
   double std = 0.01;       // of the other weights at the start
+  bool neutral = false;    // `bias` is then 0, `std` that of W0 alone
 };
 
 /// 7, or 5 where the map is lower or narrower than 7, or less where that reaches past the map from
@@ -59,7 +62,7 @@ class Cbam final : public Model {
 
   std::shared_ptr<const Sequential> base_;
   CbamOptions options_;
-  double scale_;
+  double scale_ = 1;
   Layout own_, layout_;
   std::vector<Fill> fills_;  // of own_
 };

@@ -99,7 +99,11 @@ MetricSpread spread_of(const RunHistory& run, int64_t round, bool newcomers,
   std::vector<double> values;
   for (size_t i = 0; i < all.size(); ++i)
     if (run.clients[i].newcomer == newcomers) values.push_back(all[i]);
-  return spread_of(metric_of(metric), std::move(values));
+  auto out = spread_of(metric_of(metric), std::move(values));
+  if (!metric_of(metric).pooled) return out;
+  const auto* row = eval_at(run, round, newcomers ? "newcomers" : "clients", view, "test");
+  out.mean = row ? value_of(*row, metric) : kAbsent;
+  return out;
 }
 
 std::vector<std::vector<int64_t>> confusion_at(const RunHistory& run, int64_t round,

@@ -54,14 +54,15 @@ std::string wrong_field(const json& summary) {
         "wire_bytes_up", "dropped", "rejected", "rounds_counted", "problems_total"}},
       {is_maybe_number,
        {"precision_macro", "f1_macro", "f1_remap", "loss", "balanced_accuracy", "auroc", "ece",
-        "last5_mean", "global_accuracy", "sim_seconds", "wall_seconds", "train_seconds"}},
+        "last5_mean", "last5_micro", "last5_score", "global_accuracy", "sim_seconds",
+        "wall_seconds", "train_seconds"}},
       {is_block, {"accuracy", "accuracy_pre", "accuracy_post"}},
       {is_score, {"score", "score_pre", "score_post"}},
-      {is_maybe_object, {"recall", "precision"}},
+      {is_maybe_object, {"recall", "precision", "best", "best_pre", "best_post"}},
       {is_maybe_matrix, {"confusion"}},
       {is_list_of_texts, {"class_names", "never_counted"}},
       {[](const json& v) { return v.is_array(); }, {"problems"}},
-      {[](const json& v) { return v.is_object(); }, {"evaluation"}},
+      {[](const json& v) { return v.is_object(); }, {"evaluation", "inside"}},
       {[](const json& v) { return v.is_string() || v.is_null(); }, {"failed"}},
   };
   for (const auto& kind : kinds)

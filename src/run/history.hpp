@@ -103,6 +103,9 @@ class History {
   /// Of each client with samples, by id; names as in evals().
   Result<std::vector<ClientMetrics>> client_metrics(const std::string& who, const std::string& view,
                                                     const std::string& part, int64_t round);
+  /// The exhibits of an evaluation that are plain figures, matrices of one column whose rows have
+  /// names: {exhibit: {row: number, or null for NaN}}.
+  Result<nlohmann::json> figures(int64_t round);
   /// Every number that training gave, in a fixed order: all but times and what figures_digest()
   /// has. The same for all versions.
   Status digest(Digest& digest);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "io/bytes.hpp"
 #include "run/history.hpp"
 
 namespace tessera {
@@ -97,6 +98,26 @@ Status History::digest_exhibits(Digest& digest) {
     if (!more) return ok();
     for (int column = 0; column < 7; ++column) digest.add(rows.text(column) + " ");
     digest.add(rows.blob(7)).add("\n");
+  }
+}
+
+Result<json> History::figures(int64_t round) {
+  TESSERA_ASSIGN(auto found,
+                 database_.prepare("SELECT name, rows, shape, value FROM exhibits "
+                                   "WHERE round = ? AND kind = 'matrix' ORDER BY name"));
+  found.bind_all(round);
+  auto out = json::object();
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, found.step());
+    if (!more) return out;
+    const auto rows = json::parse(found.text(1)).get<std::vector<std::string>>();
+    if (rows.empty() || json::parse(found.text(2)) != json{rows.size(), 1}) continue;
+    auto& figures = out[found.text(0)];
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto number =
+          std::bit_cast<double>(little_endian<uint64_t>(found.blob(3).subspan(8 * i, 8)));
+      figures[rows[i]] = std::isfinite(number) ? json(number) : json(nullptr);
+    }
   }
 }
 

@@ -28,10 +28,13 @@ json accuracy_block(const Summary& s) {
           {"best10", number(s.best10)}};
 }
 
-json score_block(const std::vector<ClientMetrics>& clients, const MetricInfo& metric) {
+// `all`: the same clients together.
+json score_block(const std::vector<ClientMetrics>& clients, const Summary& all,
+                 const MetricInfo& metric) {
   std::vector<double> values;
   for (const auto& client : clients) values.push_back(value_of(client, metric.name));
-  const auto s = spread_of(metric, std::move(values));
+  auto s = spread_of(metric, std::move(values));
+  if (metric.pooled) s.mean = value_of(all, metric.name);
   return {{"mean", number(s.mean)}, {"std", number(s.std)},         {"min", number(s.min)},
           {"max", number(s.max)},   {"worst10", number(s.worst10)}, {"best10", number(s.best10)}};
 }
@@ -45,13 +48,14 @@ Summary at_round(const std::vector<History::EvalRow>& rows, int64_t round) {
   return summarize({});
 }
 
-// Mean accuracy over the last five evaluations, or as many as there are.
-double last_five(const std::vector<History::EvalRow>& rows, std::span<const int64_t> evaluated) {
+// The mean of a metric over the last five evaluations, or as many as there are.
+json last_five(const std::vector<History::EvalRow>& rows, std::span<const int64_t> evaluated,
+               const std::string& metric) {
   const auto from = evaluated[evaluated.size() - std::min<size_t>(evaluated.size(), 5)];
   double sum = 0, count = 0;
   for (const auto& row : rows)
-    if (row.round >= from) sum += row.summary.mean, ++count;
-  return sum / count;
+    if (row.round >= from) sum += value_of(row.summary, metric), ++count;
+  return number(sum / count);
 }
 
 // The evaluation with the best validation metric (the earliest of equals), by the test metrics.
@@ -123,7 +127,8 @@ Result<json> group_block(History& history, const std::string& who, const Experim
     TESSERA_ASSIGN(const auto clients, history.client_metrics(who, name, "test", evaluated.back()));
     const auto last = at_round(test, evaluated.back());
     out["accuracy_" + name] = accuracy_block(last);
-    out["score_" + name] = score_block(clients, metric);
+    out["score_" + name] = score_block(clients, last, metric);
+    out["best_" + name] = best_by_validation(test, val, metric);
     if (view != experiment.headline()) continue;
     out["accuracy"] = accuracy_block(last);
     out["score"] = out["score_" + name];
@@ -134,8 +139,10 @@ Result<json> group_block(History& history, const std::string& who, const Experim
     out["balanced_accuracy"] = number(last.balanced_accuracy);
     out["auroc"] = number(last.auroc);
     out["ece"] = number(last.ece);
-    out["best"] = best_by_validation(test, val, metric);
-    out["last5_mean"] = number(last_five(test, evaluated));
+    out["best"] = out["best_" + name];
+    out["last5_mean"] = last_five(test, evaluated, "accuracy");
+    out["last5_micro"] = last_five(test, evaluated, "acc_micro");
+    out["last5_score"] = last_five(test, evaluated, metric.name);
     TESSERA_ASSIGN(const auto confusion, history.confusion(who, name, evaluated.back()));
     out.update(class_figures(confusion, roster));
   }
@@ -271,6 +278,7 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
     newcomers["clients"] = roster.newcomers.size();
     out["newcomers"] = std::move(newcomers);
   }
+  TESSERA_ASSIGN(out["inside"], history.figures(evaluated.back()));
   // Of the last evaluation: every one costs about the same, and how often a run evaluates is its
   // own affair.
   TESSERA_ASSIGN(const auto traffic, history.last_eval_traffic());

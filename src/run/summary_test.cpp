@@ -73,6 +73,20 @@ class Summaries : public ::testing::Test {
     report.problems = std::move(problems);
     ASSERT_THAT(history.append_evaluation(report, 0.5), Succeeds());
   }
+  // After one more round whose evaluation shows two numbers and a matrix.
+  json summarized_with(History& history, int64_t round, double size) {
+    play(history, round);
+    EvalReport report{.round = round, .clients = {scored(0, 2)}};
+    report.exhibits = {{"groups",
+                        "Groups",
+                        Exhibit::Kind::kMatrix,
+                        at::tensor({size, std::nan("")}, at::kDouble).view({2, 1}),
+                        {"size", "none"},
+                        {"value"}},
+                       {"matrix", "Matrix", Exhibit::Kind::kMatrix, at::ones({2, 2})}};
+    EXPECT_THAT(history.append_evaluation(report, 0.5), Succeeds());
+    return summary(history);
+  }
   json summary(History& history) {
     auto out = summarize_run(experiment_, federation_, *model_, history);
     EXPECT_THAT(out, Succeeds());
@@ -233,6 +247,57 @@ TEST_F(Summaries, HaveEveryMetricAndWhatWasTakenForWhat) {
   EXPECT_EQ(s["score_pre"]["worst10"], s["accuracy_pre"]["worst10"]);
 }
 
+// Client 0 has 30 test samples, the others 10: 27 + 1 + 2 of 50, and (0.9 + 0.1 + 0.2) / 3.
+TEST_F(Summaries, PooledAccuracyMayLead) {
+  auto h = history();
+  play(h, 1);
+  auto large = scored(0, 0);
+  for (auto* part : {&large.pre_test, &large.post_test, &large.pre_val, &large.post_val})
+    part->n = 30, part->correct = 27;
+  evaluate(h, 1, {large, scored(1, 1), scored(2, 2)});
+  EXPECT_DOUBLE_EQ(summary(h)["score"]["mean"], 0.4);
+  experiment_ = *parse("eval.metric=acc_micro");
+  const auto s = summary(h);
+  EXPECT_DOUBLE_EQ(s["score"]["mean"], 0.6);
+  EXPECT_DOUBLE_EQ(s["score_post"]["mean"], 0.6);
+  EXPECT_DOUBLE_EQ(s["score"]["min"], 0.1) << "of a client: its accuracy";
+  EXPECT_DOUBLE_EQ(s["best"]["score"], 0.6);
+  EXPECT_DOUBLE_EQ(s["best_post"]["validation"], 0.6);
+  EXPECT_DOUBLE_EQ(s["last5_score"], 0.6);
+  EXPECT_DOUBLE_EQ(s["last5_micro"], 0.6);
+  EXPECT_DOUBLE_EQ(s["last5_mean"], 0.4);
+}
+
+TEST_F(Summaries, LastFiveAreTheLastFive) {
+  auto h = history();
+  for (int64_t round = 1; round <= 7; ++round) {
+    play(h, round);
+    evaluate(h, round, {scored(0, round), scored(1, round)});
+  }
+  EXPECT_DOUBLE_EQ(summary(h)["last5_mean"], 0.5);  // 0.3 … 0.7; of all seven 0.4
+}
+
+TEST_F(Summaries, EachViewHasItsBestRound) {
+  auto h = history();
+  auto first = scored(0, 2), second = scored(0, 5);
+  first.post_val.correct = 9, first.post_test.correct = 8;
+  play(h, 1), evaluate(h, 1, {first});
+  play(h, 2), evaluate(h, 2, {second});
+  const auto s = summary(h);
+  EXPECT_EQ(s["best_pre"]["round"], 2);
+  EXPECT_EQ(s["best_post"]["round"], 1);
+  EXPECT_DOUBLE_EQ(s["best_post"]["accuracy"]["mean"], 0.8);
+  EXPECT_EQ(s["best"], s["best_pre"]) << "fedavg's headline";
+}
+
+// Exhibits with one column are figures: the last evaluation's are in the summary.
+TEST_F(Summaries, SmallExhibitsAreFigures) {
+  auto h = history();
+  EXPECT_EQ(summarized_with(h, 1, 2.5)["inside"],
+            (json{{"groups", {{"size", 2.5}, {"none", nullptr}}}}));
+  EXPECT_EQ(summarized_with(h, 2, 3.5)["inside"]["groups"]["size"], 3.5);
+}
+
 TEST_F(Summaries, TheMetricAndTheHeadlineChooseWhatLeads) {
   auto h = history();
   play(h, 1);
@@ -351,8 +416,7 @@ TEST_F(FinishedRuns, SummariesThatAreNone) {
     refused("summary.json: ");
   }
   for (const auto& [key, value] : written_.items()) {
-    if (key == "newcomers" || key == "onboarding" || key == "best" || key == "peak_rss_bytes")
-      continue;
+    if (key == "newcomers" || key == "onboarding" || key == "peak_rss_bytes") continue;
     edit([&](json& s) { s.erase(key); }, true);
     refused(fmt::format("'{}' is missing", key));
     edit([&](json& s) { s[key] = json::array({json::object()}); }, true);

@@ -144,14 +144,33 @@ Labels kmeans(const Tensor& points, int64_t k, uint64_t key) {
   return in_order(best);
 }
 
-Labels mean_shift(const Tensor& points) {
+double neighbour_bandwidth(const Tensor& points) {
+  const Points from(points);
+  if (from.n < 2) return 0;
+  const auto half = static_cast<size_t>(std::ceil(std::sqrt(static_cast<double>(from.n)) / 2));
+  const size_t most = std::min(std::max<size_t>(2, half), from.n - 1);
+  std::vector<std::vector<double>> to_nearest(most + 1);  // [k]: distances to the k-th nearest
+  for (size_t i = 0; i < from.n; ++i) {
+    std::vector<double> apart;
+    for (size_t j = 0; j < from.n; ++j)
+      if (j != i) apart.push_back(std::sqrt(squared(from, i, from, j)));
+    std::sort(apart.begin(), apart.end());
+    for (size_t k = 1; k <= most; ++k) to_nearest[k].push_back(apart[k - 1]);
+  }
+  double band = quantile(to_nearest[std::min<size_t>(2, most)], 0.5);
+  for (size_t k = 3; k <= most; ++k) {
+    const double next = quantile(to_nearest[k], 0.5);
+    if (next > 2 * band) break;
+    band = next;
+  }
+  return band;
+}
+
+Labels mean_shift(const Tensor& points, double bandwidth) {
   constexpr int kSteps = 300;
   const Points from(points);
-  std::vector<double> apart;
-  for (size_t i = 0; i < from.n; ++i)
-    for (size_t j = 0; j < i; ++j) apart.push_back(std::sqrt(squared(from, i, from, j)));
-  if (apart.empty()) return Labels(from.n, 0);
-  const double band = quantile(std::move(apart), 0.3);
+  if (from.n < 2) return Labels(from.n, 0);
+  const double band = bandwidth > 0 ? bandwidth : neighbour_bandwidth(points);
 
   Points modes = from;
   std::vector<double> mean(from.m);

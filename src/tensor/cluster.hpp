@@ -19,9 +19,13 @@ Tensor embedding(const Tensor& gram);
 /// cluster takes the point that is farthest from its centre. k is at most the number of points.
 Labels kmeans(const Tensor& points, int64_t k, uint64_t key);
 
-/// Mean shift with a Gaussian kernel whose bandwidth is the 0.3-quantile of the distances; modes
-/// closer than half of it are one cluster.
-Labels mean_shift(const Tensor& points);
+/// Mean shift with a Gaussian kernel; modes closer than half a bandwidth are one cluster. Bandwidth
+/// 0: neighbour_bandwidth(points).
+Labels mean_shift(const Tensor& points, double bandwidth = 0);
+/// How far a point's neighbours usually are: the median over n points of the distance to the m-th
+/// nearest other, m = max(2, ⌈√n/2⌉). A group of m points or fewer has no m-th neighbour inside; so
+/// m ends, from 2 on, before this median more than doubles. 0 for fewer than two points.
+double neighbour_bandwidth(const Tensor& points);
 
 /// Clusters of fewer than `least` points are joined, smallest first, to the one whose centre is
 /// nearest, until none is left or all are one.

@@ -65,6 +65,71 @@ TEST(Cluster, MeanShiftFindsHowManyThereAre) {
   EXPECT_EQ(mean_shift(three_heaps(30)), in_turn(30));
 }
 
+// `sizes` points around random centres, deviation 1 each way; the centres are some 300 apart.
+Tensor heaps(const std::vector<int64_t>& sizes, uint64_t key) {
+  constexpr int64_t kDimensions = 30;
+  std::vector<Tensor> points;
+  Rng rng(key);
+  const auto drawn = [&] {
+    auto out = at::empty({kDimensions}, at::kDouble);
+    for (int64_t i = 0; i < kDimensions; ++i) out.data_ptr<double>()[i] = rng.normal();
+    return out;
+  };
+  for (const int64_t size : sizes) {
+    const auto centre = 40 * drawn();
+    for (int64_t i = 0; i < size; ++i) points.push_back(centre + drawn());
+  }
+  return at::stack(points);
+}
+
+Labels one_after_the_other(const std::vector<int64_t>& sizes) {
+  Labels out;
+  for (size_t heap = 0; heap < sizes.size(); ++heap)
+    out.insert(out.end(), static_cast<size_t>(sizes[heap]), static_cast<int64_t>(heap));
+  return out;
+}
+
+TEST(Cluster, MeanShiftFindsOneToThirteenHeaps) {
+  for (size_t count = 1; count <= 13; ++count)
+    for (const int64_t size : {3, 4, 5, 8, 20}) {
+      const std::vector<int64_t> sizes(count, size);
+      EXPECT_EQ(mean_shift(heaps(sizes, count)), one_after_the_other(sizes))
+          << count << " heaps of " << size;
+    }
+}
+
+TEST(Cluster, MeanShiftFindsHeapsOfDifferentSizes) {
+  for (size_t count = 2; count <= 13; ++count) {
+    std::vector<int64_t> sizes;
+    Rng rng(count);
+    for (size_t i = 0; i < count; ++i) sizes.push_back(3 + static_cast<int64_t>(rng.below(18)));
+    EXPECT_EQ(mean_shift(heaps(sizes, count)), one_after_the_other(sizes)) << count;
+  }
+}
+
+TEST(Cluster, BandwidthIsTheMedianDistanceToANeighbour) {
+  // Nine points on a line, one apart: m = max(2, ⌈3/2⌉) = 2. The second nearest of the two at the
+  // ends are 2 away, of the seven others 1.
+  const auto line = at::arange(9, at::kDouble).unsqueeze(1);
+  EXPECT_DOUBLE_EQ(neighbour_bandwidth(line), 1);
+  // 25 points: m = 3. The third nearest is 3 away at the two ends, else 2.
+  EXPECT_DOUBLE_EQ(neighbour_bandwidth(at::arange(25, at::kDouble).unsqueeze(1)), 2);
+  // Eight heaps {0, 1, 2} + 100 h: 24 points, m = 3, but a third neighbour is in another heap. The
+  // second is 1, 2 and 2 away.
+  const auto apart = (100 * at::arange(8, at::kDouble)).unsqueeze(1) + at::arange(3, at::kDouble);
+  EXPECT_DOUBLE_EQ(neighbour_bandwidth(apart.reshape({24, 1})), 2);
+  EXPECT_DOUBLE_EQ(neighbour_bandwidth(at::tensor({1.0, 4.0}, at::kDouble).unsqueeze(1)), 3);
+  EXPECT_EQ(neighbour_bandwidth(at::zeros({1, 1}, at::kDouble)), 0);
+}
+
+TEST(Cluster, ABandwidthMayBeGiven) {
+  const auto points = at::tensor({0.0, 1.0, 10.0, 11.0, 40.0, 41.0}, at::kDouble).unsqueeze(1);
+  EXPECT_EQ(mean_shift(points, 0.1), Labels({0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(mean_shift(points, 2), Labels({0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(mean_shift(points, 8), Labels({0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(mean_shift(points, 100), Labels(6, 0));
+}
+
 TEST(Cluster, SmallClustersJoinTheNearest) {
   // 0 and 1 are close; the single point at 3 is nearer to the pair at 5 than to them.
   const auto points = at::tensor({0.0, 0.1, 0.2, 3.0, 5.0, 5.1}, at::kDouble).unsqueeze(1);

@@ -27,8 +27,14 @@ Weights joined(const Weights& below, const Weights& above) {
   return {at::cat({below.w, above.w}), at::cat({below.b, above.b})};
 }
 
+Tensor all_but_first(const Layout& layout) {
+  const auto first = layout.slices().front().block();
+  const auto frozen = layout.positions([&](const Slice& s) { return s.block() == first; });
+  return at::ones({layout.numel()}, at::kBool).index_fill_(0, frozen, false);
+}
+
 Trained train_upper(const Weights& start, const Site& site, const TrainOptions& options,
-                    const ModelGradient& gradient) {
+                    const ModelGradient& gradient, bool first_too) {
   const auto job_of = [&](const Model& model) {
     Job job;
     if (gradient)
@@ -41,7 +47,9 @@ Trained train_upper(const Weights& start, const Site& site, const TrainOptions& 
     const auto upper = net->upper();
     const auto data = training_maps(*net, start, site.data);
     const auto [below, above] = cut(*net, start);
-    auto trained = local_sgd(above, {*upper, data, site.round, site.key}, options, job_of(*upper));
+    auto job = job_of(*upper);
+    if (!first_too) job.only = all_but_first(upper->layout());
+    auto trained = local_sgd(above, {*upper, data, site.round, site.key}, options, job);
     trained.weights = joined(below, trained.weights);
     return trained;
   }

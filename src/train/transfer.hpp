@@ -45,6 +45,10 @@ Cut cut(const Sequential& net, const Weights& whole);
 /// The way back; `above` may have grown.
 Weights joined(const Weights& below, const Weights& above);
 
+/// [layout.numel()], bool: all but the first module, of the layers above the convolutions the first
+/// linear one.
+Tensor all_but_first(const Layout& layout);
+
 /// A BatchGradient of whichever model is trained.
 using ModelGradient = std::function<double(const Model& model, Weights& at, const Examples& batch,
                                            uint64_t key, Tensor& grad)>;
@@ -52,8 +56,9 @@ using ModelGradient = std::function<double(const Model& model, Weights& at, cons
 /// local_sgd on what is not a feature layer (Slice::features). Feature layers keep their weights
 /// and running statistics bit for bit and work in evaluation mode; weight decay does not reach
 /// them. `gradient`, if given, replaces that of the mean loss; its model may be the upper layers
-/// alone.
+/// alone. `first_too` = false, of convolutional networks only: the first linear layer stands still,
+/// too.
 Trained train_upper(const Weights& start, const Site& site, const TrainOptions& options,
-                    const ModelGradient& gradient = nullptr);
+                    const ModelGradient& gradient = nullptr, bool first_too = true);
 
 }  // namespace tessera

@@ -85,6 +85,17 @@ TEST(FedAcs, MixesTheModelsThatAreSimilarEnough) {
   EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kArrowB}, {1, kArrowC}}));
 }
 
+// Theorem 2.1: (1 − alpha) w_i + alpha times the mixture; the group is the same.
+TEST(FedAcs, AlphaIsAStepTowardsTheMixture) {
+  const auto desk = three_arrows({{"p", 0.5}, {"alpha", 0.25}});
+  const auto whole = blend({{cosine(20), kArrowA}, {1, kArrowB}, {cosine(60), kArrowC}});
+  EXPECT_CLOSE(desk.u(1), 0.75 * kArrowB.w.to(at::kDouble) + 0.25 * whole);
+  EXPECT_NEAR(desk.exhibit("threshold")[1].item<double>(), 7.0 / 3, 1e-12);
+  EXPECT_NEAR(desk.exhibit("collaboration")[1][1].item<double>(),
+              0.75 + 0.25 / (1 + cosine(20) + cosine(60)), 1e-6);
+  EXPECT_TRUE(three_arrows({{"p", 0}, {"alpha", 0}}).u(1).equal(kArrowB.w)) << "alone";
+}
+
 // Resolution 1: with p = 1 only the most similar pair is left, and nobody without itself.
 TEST(FedAcs, EverybodyIsInItsOwnGroup) {
   const auto desk = three_arrows({{"p", 1}});

@@ -232,6 +232,35 @@ TEST(FedHam, ClustersAreTheHeapsAndGuestsGetTheNearest) {
   }
 }
 
+// Attention before anything is learned is plain similarity of sketches whose key follows from the
+// run's (docs/formats.md): another seed, another basis.
+TEST(FedHam, SketchesAreKeyedByTheRun) {
+  const TwoHeaps scene("none");
+  auto method = scene.method;
+  method.theta_lr = 1e-30;
+  const auto local = scene.toy.local(1, 2);
+  const auto down = scene.down({1, Why::kTrain});
+  FedHam::Client me = method.init_client(local);
+  me.own = scene.near(0, 1), me.trained = true;
+  const auto told = method.local_update(me, down, local).notes.at("a");
+  const auto attention = [&](uint64_t basis) {
+    const HamShape shape{.width = 64, .basis = basis};
+    return HamMixer(local.model, shape, me.own, down.others, down.g).scores(me.theta).a;
+  };
+  EXPECT_TRUE(at::allclose(told, attention(derive(local.setup.key, 0x736b65746368)), 0, 1e-12));
+  EXPECT_FALSE(at::allclose(told, attention(0), 0, 1e-6));
+}
+
+TEST(FedHam, ABandwidthIsForMeanShift) {
+  TwoHeaps scene("meanshift");
+  scene.method.bandwidth = 1e6;
+  EXPECT_EQ(scene.sent(scene.down({1, Why::kTrain})), (std::set<ClientId>{0, 2, 3, 4, 5}));
+  scene.method.cluster = "kmeans";
+  EXPECT_EQ(message(scene.method.check(scene.toy.setup())),
+            "fedham: bandwidth = 1000000 has no meaning with cluster = \"kmeans\"; use "
+            "\"meanshift\"");
+}
+
 TEST(FedHam, ServerKeepsHandlesNotCopies) {
   const TwoHeaps scene("none");
   std::vector<Received<FedHam::Up>> uploads{{2, {{scene.near(1, 9), 1.0}, 0.5}}};

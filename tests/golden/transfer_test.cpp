@@ -151,6 +151,65 @@ TEST(FedTA, ConvolutionsStayAndAttentionIsTrained) {
   }
 }
 
+// Rate 1e-30: stage 2 runs and moves nothing that a prediction could see. Every gate is ½ to the
+// bit and the factor 4, so the maps are multiplied by exactly 1; what is left is how fed_t's own
+// path through the network rounds.
+TEST(FedTA, NeutralGatesPredictAsFedTBeforeTraining) {
+  for (const bool neutral : {true, false}) {
+    auto options = transfer_options("fed_t_a");
+    options.numbers = {{"ft_epochs", 1}, {"ft_lr", 1e-30}, {"neutral", neutral ? 1.0 : 0.0}};
+    auto toy = transfer_on_images("lenet", options);
+    options.method = "fed_t", options.numbers.pop_back();
+    auto plain = transfer_on_images("lenet", options);
+    toy.play(1, 2), plain.play(1, 2);
+    const auto x = toy.federation.clients[1].range(Part::kTest, 0, 12).x;
+    const auto fitted = personal(toy, 1, 3);
+    const auto& module = dynamic_cast<const Cbam&>(*fitted.model);
+    const auto gates = module.gates(*fitted.weights, x);
+    EXPECT_EQ(gates.channel.eq(0.5).all().item<bool>(), neutral);
+    EXPECT_EQ(gates.spatial.eq(0.5).all().item<bool>(), neutral);
+    EXPECT_EQ(module.scale() == 4, neutral);
+    EXPECT_EQ(at::allclose(fitted.predict(x), personal(plain, 1, 3).predict(x), 1e-5, 1e-6),
+              neutral);
+  }
+}
+
+// Every part of a neutral module learns: W1, the convolution and the biases in the first step, W0
+// as soon as W1 is not 0.
+TEST(FedTA, NeutralGatesMove) {
+  auto options = transfer_options("fed_t_a");
+  options.numbers = {{"ft_epochs", 2}, {"neutral", 1}, {"std", 0.1}};
+  auto toy = transfer_on_images("lenet", options);
+  toy.play(1, 2);
+  const auto fitted = personal(toy, 1, 3);
+  const auto base = std::dynamic_pointer_cast<const Sequential>(toy.model);
+  const auto start = Cbam(base, {.std = 0.1, .neutral = true}).inserted(global_of(toy), 42);
+  const auto& layout = fitted.model->layout();
+  const auto before = layout.views(start.w), after = layout.views(fitted.weights->w);
+  for (size_t i = 0; i < before.size(); ++i)
+    if (layout.slices()[i].block() == "cbam") {
+      EXPECT_FALSE(before[i].equal(after[i])) << layout.slices()[i].name;
+    }
+}
+
+// The control of fed_t_a's train_fc1 = false: convolutions and the first linear layer stay.
+TEST(FedT, MayFreezeTheFirstLinearLayerToo) {
+  for (const std::string model : {"lenet", "lenet16-bn"}) {
+    auto options = transfer_options("fed_t");
+    options.numbers = {{"train_fc1", 0}};
+    auto toy = transfer_on_images(model, options);
+    toy.play(1, 2);
+    const auto& layout = toy.model->layout();
+    const auto before = layout.views(global_of(toy).w),
+               after = layout.views(personal(toy, 1, 3).weights->w);
+    for (size_t i = 0; i < before.size(); ++i) {
+      const auto& slice = layout.slices()[i];
+      EXPECT_EQ(at::equal(before[i], after[i]), slice.features || slice.block() == "fc1")
+          << slice.name;
+    }
+  }
+}
+
 TEST(FedTA, AttentionNeverTravels) {
   auto toy = transfer_on_images("lenet", transfer_options("fed_t_a"));
   auto avg = transfer_on_images("lenet", transfer_options("fedavg"));
@@ -212,6 +271,15 @@ TEST(Transfer, SaysWhichModelsItNeeds) {
   EXPECT_NE(problem({.method = "fed_t_a"}).find("cnn32-s"), std::string::npos);
   EXPECT_NE(problem({.method = "fed_t"}).find("freeze = \"none\""), std::string::npos);
   EXPECT_EQ(problem({.method = "fed_t", .words = {{"freeze", "none"}}}), "");
+  const auto without_fc1 = [](const std::string& freeze) {
+    auto toy = transfer_on_images(
+        "lenet", {.method = "fed_t", .numbers = {{"train_fc1", 0}}, .words = {{"freeze", freeze}}});
+    return message(toy.method->check(toy.setup()));
+  };
+  EXPECT_EQ(without_fc1("features"), "");
+  EXPECT_NE(without_fc1("none").find("train_fc1 = false"), std::string::npos);
+  EXPECT_NE(problem({.method = "fed_t", .numbers = {{"train_fc1", 0}}}).find("such as lenet"),
+            std::string::npos);
   for (const double kernel : {4, 9}) {
     auto toy = transfer_on_images("lenet", {.method = "fed_t_a", .numbers = {{"kernel", kernel}}});
     EXPECT_NE(message(toy.method->check(toy.setup())).find("must be odd and at most 7"),

@@ -38,6 +38,7 @@ APFL = {"alpha0": 0.4, "eta_a": 0.5}
 APFL_WRONG = [{"eta_a": 0.0}, {"gradient": "at v"}]
 FEDAMP = {"mode": "heur", "x0": 0.3, "s": 5.0, "prox": 0.5}
 FEDAMP_WRONG = [{"prox": 0.0}, {"s": 0.0}]
+ACS_WRONG = [{"p": 0.0}, {"self": "left out"}]
 FO = {"mode": "fo", "alpha": 0.05, "beta": 0.05}
 HF = {"mode": "hf", "alpha": 0.01, "beta": 0.05}
 
@@ -48,6 +49,8 @@ CASES = [
     Case("fedavg", wrong=[LR], **HALF),
     Case("fedper", wrong=[LR]),
     Case("fedper", wrong=[LR], **HALF),
+    Case("fedper", {"head": "mean", "mean_over": "last_round"}, [LR, {"mean_over": "all"}],
+         participation=0.5, note="mean of the last"),
     Case("ditto", DITTO, DITTO_WRONG),
     Case("ditto", DITTO, DITTO_WRONG, **HALF),
     Case("pfedme", PFEDME, PFEDME_WRONG),
@@ -56,6 +59,9 @@ CASES = [
     Case("apfl", APFL, APFL_WRONG, **HALF),
     Case("fedamp", FEDAMP, FEDAMP_WRONG),
     Case("fedamp", {"mode": "heur"}, [{"prox": 0.0}, {"s": 0.0}], **HALF),
+    Case("fedacs", {"p": 0.6}, ACS_WRONG),
+    Case("fedacs", {"p": 0.6, "alpha": 0.4}, ACS_WRONG + [{"alpha": 1.0}], note="alpha"),
+    Case("fedacs", {"p": 0.6, "alpha": 0.4}, [{"alpha": 1.0}], **HALF),
     Case("fedbabu", wrong=[LR, {"head": "trained"}]),
     Case("fedbabu", {"ft_epochs": 3}, [{"ft_epochs": 2}], train=WHOLE, personal=True,
          note="whole batches"),

@@ -63,13 +63,17 @@ def fedper(run, options):
     body, head = run.network.body, run.network.head
     base = run.initial[body]
     heads = {i: run.initial[head] for i in run.ids}
+    seen = set()
     for t, taken in rounds_of(run):
         uploads = {}
         for i, batches in taken.items():
             w = epochs_of_sgd(run, t, batches, torch.cat([base, heads[i]]))
             uploads[i], heads[i] = w[body], w[head]
         base = average(run, uploads)
-    return {"server/base.w": base} | {f"client/{i}/head": h for i, h in heads.items()}
+        seen = set(taken) | (seen if options.get("mean_over") == "all" else set())
+    mean = {"server/mean_head": average(run, {i: heads[i] for i in seen})}
+    return ({"server/base.w": base} | {f"client/{i}/head": h for i, h in heads.items()} |
+            (mean if options["head"] == "mean" else {}))
 
 
 def fedbabu(run, options):
@@ -179,6 +183,33 @@ def fedamp(run, options):
             {f"client/{i}/w.w": w for i, w in models.items()})
 
 
+def fedacs(run, options):
+    """Who joins as in fedamp; then a plain local training from u_i."""
+    models, common = {}, run.initial
+    for t, taken in rounds_of(run):
+        circle = sorted(i for i in taken if i in models)
+        received = {i: acs_mixture(models, circle, i, options) if i in circle else common
+                    for i in taken}
+        for i, batches in taken.items():
+            models[i] = epochs_of_sgd(run, t, batches, received[i])
+        common = sum(models.values()) / len(models)
+    return {f"server/latest@{i}.w": w for i, w in models.items()}
+
+
+def acs_mixture(models, circle, i, options):
+    """(1 - alpha) w_i + alpha times the mean of the similar models, weighted by their cosines."""
+    s = {(j, k): torch.nn.functional.cosine_similarity(models[j], models[k], dim=0)
+         for j in circle for k in circle if j != k}
+    if not s:
+        return models[i]
+    threshold = torch.quantile(torch.stack([s[j, k] for j, k in s if j < k]), options["p"])
+    weights = {j: s[i, j] for j in circle
+               if j != i and s[i, j] >= threshold - 1e-7 and s[i, j] > 0}
+    weights[i] = 0.0 if options.get("self") == "left out" else 1.0
+    mixed = sum(v * models[j] for j, v in weights.items()) / sum(weights.values())
+    return models[i] + options["alpha"] * (mixed - models[i])
+
+
 def amp_mixture(models, circle, i, options):
     """u_i: x0 of its own model, the rest by a softmax over the cosines of centred models."""
     others = [j for j in circle if j != i]
@@ -227,6 +258,6 @@ def peravg_personal(run, options, i, end):
 
 
 METHODS = {f.__name__: f
-           for f in (fedavg, fedper, fedbabu, ditto, pfedme, apfl, fedamp, peravg)}
+           for f in (fedavg, fedper, fedbabu, ditto, pfedme, apfl, fedamp, fedacs, peravg)}
 # What an evaluation makes of the final state, where that takes training of its own.
 PERSONAL = {"fedbabu": fedbabu_personal, "peravg": peravg_personal}

@@ -12,10 +12,11 @@
 namespace tessera {
 namespace {
 
-constexpr double kHeld = 0.15;          // of the training data, for Theta
-constexpr int64_t kNewcomerEpochs = 5;  // of Theta, which starts from nothing
-constexpr ClientId kNobody = -1;        // in keys that are no client's
-constexpr int64_t kWindow = 5;          // losses that count as recent
+constexpr double kHeld = 0.15;                  // of the training data, for Theta
+constexpr int64_t kNewcomerEpochs = 5;          // of Theta, which starts from nothing
+constexpr ClientId kNobody = -1;                // in keys that are no client's
+constexpr int64_t kWindow = 5;                  // losses that count as recent
+constexpr uint64_t kSketches = 0x736b65746368;  // apart from other uses of the run's key
 
 FedHam::Losses no_losses() { return {at::full({1 + kWindow}, NAN, at::kDouble)}; }
 
@@ -43,12 +44,12 @@ std::string FedHam::name() const {
 PeerRule FedHam::rule(int64_t clients) const {
   if (layers == HamLayers::kSecond || cluster == "none") return {};
   const int64_t usual = clients <= 20 ? 1 : 5;
-  return {cluster, cluster == "meanshift" ? clients : k > 0 ? k : usual, min_cluster};
+  return {cluster, cluster == "meanshift" ? clients : k > 0 ? k : usual, min_cluster, bandwidth};
 }
 
-HamShape FedHam::shape(const Model& model) const {
-  const int64_t width = sketch > 0 ? sketch : model.layout().blocks().size() < 4 ? 64 : 32;
-  return {layers, grain == "block", slot_bias, width, rank, kap1};
+HamShape FedHam::shape(const Setup& setup) const {
+  const int64_t width = sketch > 0 ? sketch : setup.model.layout().blocks().size() < 4 ? 64 : 32;
+  return {layers, grain == "block", slot_bias, width, rank, kap1, derive(setup.key, kSketches)};
 }
 
 FedHam::Server FedHam::init_server(const Setup& setup) const {
@@ -60,7 +61,7 @@ FedHam::Server FedHam::init_server(const Setup& setup) const {
 FedHam::Client FedHam::init_client(const Local& local) const {
   const auto key = derive(local.setup.key, Purpose::kClient, local.client);
   return {local.model.init(local.setup.key), false,
-          ham_start(local.model.layout(), shape(local.model), key)};
+          ham_start(local.model.layout(), shape(local.setup), key)};
 }
 
 // Past the warm-up. Newcomers are as soon as anybody is.
@@ -142,7 +143,7 @@ HamTrained FedHam::work(const Client& me, const Down& down, const Local& local) 
     const Job job{.epochs = local.why == Why::kJoin ? 1 : train.epochs};
     return {local_sgd(down.g.value(), here, train, job), me.theta, {}};
   }
-  HamTraining ham{.shape = shape(local.model), .theta_lr = theta_lr, .strict = strict};
+  HamTraining ham{.shape = shape(local.setup), .theta_lr = theta_lr, .strict = strict};
   ham.theta_epochs = local.newcomer          ? kNewcomerEpochs
                      : theta_epochs > 0      ? theta_epochs
                      : theta_data == "train" ? 1
@@ -191,6 +192,10 @@ Status FedHam::check(const Setup& setup) const {
   if ((cluster == "none" && k > 1) || (cluster == "meanshift" && k > 0))
     return fail(Error::kInvalid, "{}: k = {} has no meaning with cluster = \"{}\"; remove one",
                 name(), k, cluster);
+  if (bandwidth > 0 && cluster != "meanshift")
+    return fail(Error::kInvalid,
+                "{}: bandwidth = {} has no meaning with cluster = \"{}\"; use \"meanshift\"",
+                name(), bandwidth, cluster);
   if (parts == 1) return ok();
   if (cluster != "meanshift" && parts > n)
     return fail(Error::kInvalid, "{}: k = {} is more than the {} clients; lower k", name(), parts,

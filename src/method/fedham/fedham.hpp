@@ -78,7 +78,7 @@ struct FedHam {
   // Layer 1: whose models are sent. k = 0 chooses by the number of clients.
   std::string cluster = "kmeans";
   int64_t k = 0, min_cluster = 3;
-  double kap1 = 1.0;
+  double bandwidth = 0, kap1 = 1.0;
   // Layer 2. lambda only with g_mode = direct.
   std::string g_mode = "stop";
   double lambda = 0.1;
@@ -119,6 +119,10 @@ struct FedHam {
     f(between("min_cluster", 1, 100000,
               "smallest cluster: whose model is whose must not be plain to see"),
       m.min_cluster);
+    f(at_least("bandwidth", 0,
+               "cluster = meanshift: how far apart models of a cluster may be; 0: as far as a "
+               "model's nearest neighbours usually are"),
+      m.bandwidth);
     f(between("kap1", 0, 1000, "how sharply attention starts out on similar models"), m.kap1);
   }
   static void slot_options(auto& m, auto&& f) {
@@ -172,7 +176,7 @@ struct FedHam {
   std::string name() const;
   /// Everybody's models where there is nothing to choose.
   PeerRule rule(int64_t clients) const;
-  HamShape shape(const Model& model) const;
+  HamShape shape(const Setup& setup) const;
   /// Whether an asked client is past the warm-up; newcomers are as soon as anybody is.
   bool mixes(const Server& server, const Ask<Guest>& ask, const Setup& setup) const;
   /// Made once per broadcast: its cost does not grow with those who are asked.

@@ -93,8 +93,8 @@ HamMixer::HamMixer(const Model& model, const HamShape& shape, const Weights& own
       differences_(differences(own.w, others, global, &Weights::w)),
       buffer_differences_(differences(own.b, others, global, &Weights::b)),
       parts_(groups_of(model.layout(), shape)) {
-  const auto first = sketch(own.w.unsqueeze(0), model.layout(), shape.width);
-  const auto rest = sketch(differences_, model.layout(), shape.width);
+  const auto first = sketch(own.w.unsqueeze(0), model.layout(), shape.width, shape.basis);
+  const auto rest = sketch(differences_, model.layout(), shape.width, shape.basis);
   features(first, rest);
   const double no = -std::numeric_limits<double>::infinity();
   const bool attends = others_ > 0 && shape.layers != HamLayers::kSecond;

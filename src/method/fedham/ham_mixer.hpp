@@ -22,6 +22,7 @@ struct HamShape {
   int64_t width = 32;      // numbers per block of a sketch
   int64_t rank = 8;        // of what is learned on top of plain similarity
   double sharpness = 1.0;  // of layer 1 at the start
+  uint64_t basis = 0;      // key of the sketches: the same for all who compare, in all rounds
 };
 
 /// Theta, what a client learns: float64 [groups, 5 + 8 R rank]. A group is the whole model (R =

@@ -105,7 +105,7 @@ struct ByHand {
       return at::eye(size, at::kDouble) + at(2 * i).mm(at(2 * i + 1).t());
     };
     const auto sketched = [&](const Tensor& w) {
-      return sketch(w.unsqueeze(0), scene.net.layout(), shape.width)[0];
+      return sketch(w.unsqueeze(0), scene.net.layout(), shape.width, shape.basis)[0];
     };
     std::vector<Weights> cluster{scene.own};
     cluster.insert(cluster.end(), scene.others.begin(), scene.others.end());

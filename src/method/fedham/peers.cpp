@@ -35,8 +35,8 @@ Nearness nearness(std::span<const Tensor> rows, const PeerRule& rule, uint64_t k
   out.distances = squared_distances(inner).narrow(1, 0, n).contiguous();
   if (rule.by == "knn") return out;
   const auto points = embedding(inner.narrow(0, 0, n).narrow(1, 0, n));
-  const auto labels =
-      rule.by == "meanshift" ? mean_shift(points) : kmeans(points, std::min(rule.parts, n), key);
+  const auto labels = rule.by == "meanshift" ? mean_shift(points, rule.bandwidth)
+                                             : kmeans(points, std::min(rule.parts, n), key);
   out.labels = joined(labels, points, rule.least);
   return out;
 }

@@ -11,6 +11,7 @@ struct PeerRule {
   std::string by = "none";  // none, kmeans, meanshift, knn
   int64_t parts = 1;        // clusters, or 1/parts of all are near enough; 1: everybody
   int64_t least = 1;        // smallest group, the asker included
+  double bandwidth = 0;     // of meanshift; 0: by the distances to near neighbours
 };
 
 /// Who is near whom among n models; nothing where everybody gets everything.

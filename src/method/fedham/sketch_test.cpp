@@ -46,8 +46,8 @@ TEST(Sketch, IsTheDocumentedHash) {
 
 TEST(Sketch, IsLinear) {
   const auto rows = random_rows(2, 2045, 2).to(at::kDouble);
-  const auto both = sketch(rows, kSketched, 32);
-  const auto sum = sketch((3 * rows[0] - rows[1]).unsqueeze(0), kSketched, 32);
+  const auto both = sketch(rows, kSketched, 32, 0);
+  const auto sum = sketch((3 * rows[0] - rows[1]).unsqueeze(0), kSketched, 32, 0);
   EXPECT_LT((sum[0] - (3 * both[0] - both[1])).abs().max().item<double>(), 1e-12);
 }
 
@@ -69,7 +69,7 @@ TEST(Sketch, KeepsInnerProductsInExpectation) {
 }
 
 TEST(Sketch, RefusesAnotherLength) {
-  EXPECT_THROW(sketch(at::zeros({1, 3}), kSketched, 8), std::invalid_argument);
+  EXPECT_THROW(sketch(at::zeros({1, 3}), kSketched, 8, 0), std::invalid_argument);
 }
 
 }  // namespace

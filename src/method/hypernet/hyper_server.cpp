@@ -89,21 +89,42 @@ void HyperServer::step(HyperState& state, const HyperRun& run,
                        std::span<const HyperReply> replies) const {
   double total = 0;
   for (const auto& reply : replies) total += reply.weight;
-  std::vector<Tensor> deltas, rows, velocities;
+  std::vector<ClientId> present, away;
+  std::vector<Tensor> deltas, rows;
   for (const auto& reply : replies) {
     deltas.push_back(reply.delta * (reply.weight / total));
-    const auto own = embedding(state, run, reply.client);
+    present.push_back(reply.client), rows.push_back(embedding(state, run, reply.client).z);
+  }
+  auto [phi_grad, z_grad] =
+      Hypernet(run.spec).pull_back(state.phi, at::stack(rows), at::stack(deltas));
+  const double of_phi = phi_grad.norm().item<double>(),
+               norm = clip_embeddings ? std::hypot(of_phi, z_grad.norm().item<double>()) : of_phi;
+  if (clip > 0 && norm > clip) {
+    phi_grad.mul_(clip / norm);
+    if (clip_embeddings) z_grad.mul_(clip / norm);
+  }
+  sgd(state.phi, state.phi_velocity, phi_grad, server_lr, *this);
+  move(state, run, present, z_grad);
+  if (absent == "rest") return;
+  for (ClientId id = 0; id < run.clients; ++id)
+    if (std::find(present.begin(), present.end(), id) == present.end()) away.push_back(id);
+  auto none = at::zeros({static_cast<int64_t>(away.size()), run.spec.embed});
+  move(state, run, away, none);
+}
+
+void HyperServer::move(HyperState& state, const HyperRun& run, std::span<const ClientId> clients,
+                       Tensor& gradients) const {
+  if (clients.empty()) return;
+  std::vector<Tensor> rows, velocities;
+  for (const ClientId client : clients) {
+    const auto own = embedding(state, run, client);
     rows.push_back(own.z), velocities.push_back(own.velocity);
   }
-  auto z = at::stack(rows), velocity = at::stack(velocities);
-  auto [phi_grad, z_grad] = Hypernet(run.spec).pull_back(state.phi, z, at::stack(deltas));
-  const double norm = std::hypot(phi_grad.norm().item<double>(), z_grad.norm().item<double>());
-  if (clip > 0 && norm > clip) phi_grad.mul_(clip / norm), z_grad.mul_(clip / norm);
-  sgd(state.phi, state.phi_velocity, phi_grad, server_lr, *this);
-  sgd(z, velocity, z_grad, embed_lr > 0 ? embed_lr : server_lr, *this);
-  for (size_t i = 0; i < replies.size(); ++i) {
+  const auto z = at::stack(rows), velocity = at::stack(velocities);
+  sgd(z, velocity, gradients, embed_lr > 0 ? embed_lr : server_lr, *this);
+  for (size_t i = 0; i < clients.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
-    state.embeddings.put(replies[i].client, {z[row].clone(), velocity[row].clone()});
+    state.embeddings.put(clients[i], {z[row].clone(), velocity[row].clone()});
   }
 }
 
@@ -112,6 +133,8 @@ Embedding HyperServer::learn(const HyperState& state, const HyperRun& run, const
   const auto before = guest ? *guest : mean_embedding(state, run);
   auto z = before.z.clone(), velocity = before.velocity.clone();
   auto g = Hypernet(run.spec).pull_back_embedding(state.phi, z.unsqueeze(0), delta.unsqueeze(0))[0];
+  const double norm = g.norm().item<double>();
+  if (clip_embeddings && clip > 0 && norm > clip) g.mul_(clip / norm);
   sgd(z, velocity, g, new_lr, *this);
   return {z, velocity};
 }

@@ -48,6 +48,10 @@ struct HyperServer {
   double server_lr = 0.1, embed_lr = 0, momentum = 0.9, weight_decay = 1e-3, clip = 50;
   int64_t exchanges = 20;
   double new_lr = 0.1;
+  std::string absent = "rest";
+  /// No option: whether `clip` is over phi and embeddings together, and over a newcomer's embedding
+  /// (pFedHN's code), or over phi alone (pFedHT).
+  bool clip_embeddings = true;
 
   static void options(auto& o, auto&& f) {
     f(between("embed", 0, 1e4, "numbers of a client's embedding; 0: 1 + clients / 4"), o.embed);
@@ -59,6 +63,10 @@ struct HyperServer {
     f(between("momentum", 0, 0.9999, "momentum of the server's sgd"), o.momentum);
     f(at_least("weight_decay", 0, "L2 penalty on hypernetwork and embeddings"), o.weight_decay);
     f(at_least("clip", 0, "largest norm of the server's gradient; 0: any"), o.clip);
+    f(one_of("absent", {"rest", "coast"},
+             "embeddings of clients that are not in a round: they stay, or momentum and penalty "
+             "go on moving them"),
+      o.absent);
     f(between("exchanges", 1, 1e5, "rounds in which a newcomer's embedding is learned"),
       o.exchanges);
     f(above("new_lr", 0, "learning rate of a newcomer's embedding"), o.new_lr);
@@ -84,11 +92,17 @@ struct HyperServer {
   void generate(const HyperState& state, const HyperRun& run, std::span<const Ask<Embedding>> asks,
                 const Send<Tensor, Embedding>& send) const;
   /// One step of SGD, phi in place: by all replies, weighted by their share of the samples, and the
-  /// embeddings of those who replied; an absent client's embedding and its momentum rest.
+  /// embeddings of those who replied. An absent client's embedding and its momentum rest, or
+  /// (`absent` = coast) take a step with a gradient of 0.
   void step(HyperState& state, const HyperRun& run, std::span<const HyperReply> replies) const;
   /// One step of a newcomer's embedding, hypernetwork frozen; from the mean if there is none yet.
   Embedding learn(const HyperState& state, const HyperRun& run, const Embedding* guest,
                   const Tensor& delta) const;
+
+ private:
+  /// A step of SGD for clients' embeddings, rows of z, by their gradients, which are changed.
+  void move(HyperState& state, const HyperRun& run, std::span<const ClientId> clients,
+            Tensor& gradients) const;
 };
 
 }  // namespace tessera

@@ -105,6 +105,43 @@ TEST(HyperServer, LongGradientsAreCutToTheClip) {
   EXPECT_NEAR(moved, 0.5, 1e-4);
 }
 
+// docs/methods.md §7.4: pFedHT cuts phi's gradient by its own length and leaves embeddings alone.
+TEST(HyperServer, TheClipMayBeOfPhiAlone) {
+  const auto changed = [](double clip) {
+    return [=](HyperServer& o) {
+      o.weight_decay = 0, o.momentum = 0, o.server_lr = 1, o.clip = clip, o.clip_embeddings = false;
+    };
+  };
+  HyperScene scene(changed(0.5)), free(changed(0));
+  const auto phi = scene.state.phi.clone();
+  const auto delta = 100 * normal_floats({kTarget}, 5);
+  scene.step({{1, delta, 1}}), free.step({{1, delta, 1}});
+  EXPECT_NEAR(norm64(scene.state.phi - phi), 0.5, 1e-4);
+  EXPECT_TRUE(scene.z().equal(free.z()));
+  const auto learned = [&](const HyperScene& by) {
+    return by.server.learn(by.state, by.run, nullptr, delta).z - by.z().mean(0);
+  };
+  HyperScene joint([](auto& o) { o.weight_decay = 0, o.momentum = 0, o.clip = 0.5; });
+  EXPECT_NEAR(norm64(learned(joint)), 0.5 * joint.server.new_lr, 1e-5);
+  EXPECT_GT(norm64(learned(scene)), 0.5 * scene.server.new_lr);
+}
+
+// One optimiser over the whole table, as in public code: with a gradient of 0, v ← 0.9 v + 0.05 z
+// and z ← z − 0.01 v, also for who never took part.
+TEST(HyperServer, AbsentClientsEmbeddingsMayCoast) {
+  HyperScene scene([](auto& o) { o.weight_decay = 0.05, o.absent = "coast"; });
+  scene.step({{1, normal_floats({kTarget}, 5), 1}});
+  const auto z = scene.z();
+  const auto v = scene.server.embedding(scene.state, scene.run, 1).velocity;
+  scene.step({{2, normal_floats({kTarget}, 6), 1}});
+  const auto next = 0.9 * v + 0.05 * z[1];
+  EXPECT_TRUE(at::allclose(scene.z()[1], z[1] - 0.01 * next, 1e-5, 1e-6));
+  EXPECT_GT(norm64(scene.z()[1] - z[1]), 1e-4);
+  const auto first = HyperScene().z();
+  EXPECT_TRUE(at::allclose(z[3], first[3] * (1 - 0.01 * 0.05), 1e-5, 1e-7));
+  EXPECT_EQ(scene.state.embeddings.ids(), (std::vector<ClientId>{0, 1, 2, 3}));
+}
+
 TEST(HyperServer, NoLearningRateNoMove) {
   HyperScene scene([](auto& o) { o.server_lr = 0; });
   const auto phi = scene.state.phi.clone(), z = scene.z();

@@ -4,7 +4,7 @@
 // hypernetwork on the server; everything else, eta, is averaged.
 // Deviations (docs/methods.md §7.4): uploads are received − trained; phi is shared and moves once
 // per round; weights are renormalised over those who replied. A newcomer's eta is frozen while its
-// embedding is learned, travels once, and is kept by the newcomer.
+// embedding is learned, travels once, and is kept by the newcomer. Clipping is of phi alone.
 
 #include "base/memory.hpp"
 #include "method/any_method.hpp"
@@ -40,7 +40,7 @@ struct PFedHT {
   using Guest = Embedding;  // who has one has been sent eta, and keeps it
 
   TrainOptions train;
-  HyperServer hn;
+  HyperServer hn{.new_lr = 0.01, .clip_embeddings = false};
   bool share_heads = false;
   std::string newclient = "embed";
   int64_t ft_epochs = 1;

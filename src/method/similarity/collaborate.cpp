@@ -41,4 +41,12 @@ std::vector<double> collaborators(std::span<const double> similarity, size_t sel
   return out;
 }
 
+std::vector<double> towards(std::vector<double> weights, size_t self, double alpha) {
+  if (alpha == 1) return weights;
+  const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
+  for (double& weight : weights) weight *= alpha / total;
+  weights[self] += 1 - alpha;
+  return weights;
+}
+
 }  // namespace tessera

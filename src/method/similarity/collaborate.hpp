@@ -22,4 +22,8 @@ double similarity_threshold(const Tensor& similarity, double p, bool all_entries
 std::vector<double> collaborators(std::span<const double> similarity, size_t self, double threshold,
                                   int64_t least);
 
+/// The same mixture with a step of `alpha` towards it: shares that sum to 1, (1 − alpha) of it for
+/// the one at `self` beside alpha times what the weights give. alpha = 1: the weights as they are.
+std::vector<double> towards(std::vector<double> weights, size_t self, double alpha);
+
 }  // namespace tessera

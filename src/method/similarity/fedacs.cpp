@@ -1,7 +1,7 @@
 // FedACS (Chen, Li, Shen, "Personalized Federated Learning with Attention-based Client Selection",
 // ICASSP 2024, Algorithm 1, eqs. 4 and 5): before each round the server mixes, for every
 // participant, its model with those of the others that are similar enough, u_i = Σ s_ij w_j / Σ
-// s_ij; the client trains on from there.
+// s_ij; the client trains on from there. `alpha` < 1 goes only so far towards it (Theorem 2.1).
 //
 // Cosines are only among the participants of the round that begins, each by its latest upload,
 // however old. An evaluation is a round of those who are evaluated.
@@ -40,13 +40,16 @@ struct FedAcs {
   };
 
   TrainOptions train;
-  double p = 0.5;
+  double p = 0.5, alpha = 1;
   std::string quantile = "offdiag", space = "weights";
   int64_t min_group = 1, steps = 0;
   bool dynamic = false;
   static void options(auto& m, auto&& f) {
     f(between("p", 0, 1, "share of the pairs of clients that are too different to work together"),
       m.p);
+    f(between("alpha", 0, 1,
+              "step from a client's own model to the mixture; 1: the mixture replaces it"),
+      m.alpha);
     f(one_of("quantile", {"offdiag", "all"}, "what p counts: pairs, or all entries of the matrix"),
       m.quantile);
     f(one_of("space", {"weights", "delta0", "centred"},
@@ -102,8 +105,9 @@ struct FedAcs {
     if (ids.empty()) return own;
     auto row = numbers<double>(cosines(own.w, rows, origin(rows, setup)));
     row.push_back(1);
-    return mixture(server.latest, ids, collaborators(row, row.size() - 1, threshold, min_group),
-                   &own, least_buffers(setup.model));
+    const size_t self = row.size() - 1;
+    const auto shares = towards(collaborators(row, self, threshold, min_group), self, alpha);
+    return mixture(server.latest, ids, shares, &own, least_buffers(setup.model));
   }
   Step<Client, Up> local_update(const Client& me, const Down& u, const Local& local) const {
     // A newcomer introduces itself after one epoch.
@@ -154,8 +158,8 @@ struct FedAcs {
     return dynamic ? std::lerp(kFirst, p, std::clamp(done, 0.0, 1.0)) : p;
   }
   std::vector<double> weights(const Circle& circle, size_t self) const {
-    return collaborators(numbers<double>(circle.similarity[static_cast<int64_t>(self)]), self,
-                         circle.threshold, min_group);
+    const auto row = numbers<double>(circle.similarity[static_cast<int64_t>(self)]);
+    return towards(collaborators(row, self, circle.threshold, min_group), self, alpha);
   }
   Job work(const Local& local) const {
     if (steps == 0) return {};
