@@ -121,9 +121,16 @@ void add_compare(Cli& cli, CompareArgs& args) {
   sub->add_option("--methods", args.methods,
                   "methods, separated by commas (see `tessera methods`); fedacs:p=0.9:train.lr=0.1 "
                   "is a method with its own settings, and 'ditto:train.lr=0.1|0.2' takes the value "
-                  "that is best on validation data on the first seed")
+                  "that is best on validation data on the first seed; fedper@pre and fedper@post "
+                  "are its views before and after personalization")
       ->type_name("A,B,C")
       ->required();
+  sub->add_option("--grid", args.grids,
+                  "values that every method chooses from on validation data, in its own view: "
+                  "train.lr=0.5x,1x,2x (x: times what it has); given often, a method takes the "
+                  "first whose key it has")
+      ->type_name("KEY=A,B,C")
+      ->allow_extra_args(false);
   sub->add_option("--seeds", args.seeds,
                   "3: seeds 1, 2, 3; or a list: 4,7,9 (default: the seed of the file)")
       ->type_name("N | A,B,C");

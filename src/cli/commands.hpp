@@ -34,6 +34,8 @@ struct RunArgs {
   int threads = 1;
   bool resume = false, force = false, json = false, quiet = false, through_wire = false;
   bool tell_data = true;                    // false: others of a comparison have told it
+  const Federation* federation = nullptr;   // of the experiment, if it has been loaded
+  bool page = true;                         // write report.html
   const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C
 };
 
@@ -42,9 +44,10 @@ Status run_command(const RunArgs& args);
 
 struct CompareArgs {
   RunArgs run;
-  std::string methods;  // "fedavg,fedper:head=mean:train.lr=0.1|0.2"
-  std::string seeds;    // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
-  bool strict = false;  // a row that cannot run is an error, not left out
+  std::string methods;             // "fedavg,fedper@pre:head=mean:train.lr=0.1|0.2"
+  std::vector<std::string> grids;  // "train.lr=0.5x,1x,2x"
+  std::string seeds;               // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
+  bool strict = false;             // a row that cannot run is an error, not left out
 };
 /// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.
 /// Finished cells are read, unfinished ones resumed.
