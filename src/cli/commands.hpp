@@ -53,6 +53,26 @@ struct CompareArgs {
 /// Finished cells are read, unfinished ones resumed.
 Status compare_command(const CompareArgs& args);
 
+/// The papers' tables and figures (docs/reproduce.md).
+struct ReproduceArgs {
+  std::vector<std::string> ids;  // "HAM-T2", "HAM", "all"
+  bool list = false;
+  std::string size = "small";  // tiny, small, paper
+  int64_t seeds = 0;           // 0: as many as the exhibit says
+  std::string only;            // rows or methods, between commas
+  std::string exhibits = "experiments";
+  std::string records;  // empty: results/ in `exhibits`
+  std::string out;      // for pages and unfinished runs; empty: runs/reproduce
+  std::string write;    // a document of all exhibits; empty: none
+  std::string data_dir;
+  int threads = 1;
+  bool keep = false;  // the run directories, too
+  bool json = false, quiet = false;
+  const std::atomic<bool>* stop = nullptr;
+};
+/// Lists them, runs them cell by cell, writes their pages, or writes the document of all.
+Status reproduce_command(const ReproduceArgs& args);
+
 /// Everything that can be found out without training; prints what would run.
 Status check_command(const ExperimentArgs& args, bool json);
 
