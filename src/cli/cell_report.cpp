@@ -19,6 +19,7 @@ Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& arg
                      .force = args.force,
                      .through_wire = args.through_wire,
                      .tell_data = args.tell_data,
+                     .federation = args.federation,
                      .on_progress =
                          [&](const Progress& progress) {
                            view.update([=](int width) {
@@ -31,7 +32,7 @@ Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& arg
   auto summary = run_experiment(experiment, request);
   view.finish();
   TESSERA_RETURN_IF_ERROR(summary.status());
-  TESSERA_RETURN_IF_ERROR(write_run_report(out));
+  if (args.page) TESSERA_RETURN_IF_ERROR(write_run_report(out));
   return summary;
 }
 
@@ -56,7 +57,8 @@ Status write_comparison_report(const std::string& dir, const nlohmann::json& tab
                                                         name.get<std::string>())));
       run.exhibits = {};  // not drawn here, and large when many runs have them
       run.label = row["method"].get<std::string>();
-      if (run.label.ends_with(" (post)")) run.meta.headline = "post";
+      for (const std::string view : {"pre", "post"})
+        if (run.label.ends_with(" (" + view + ")")) run.meta.headline = view;
       // The table's, not that of the run, which may have been read again.
       if (row.contains("metric") && row["metric"].is_string())
         run.meta.metric = row["metric"].get<std::string>();

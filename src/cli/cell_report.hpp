@@ -10,7 +10,7 @@
 namespace tessera {
 
 /// Runs (or reads, or resumes, as the flags say) into `out` under a progress display called
-/// `label`, and writes report.html. Returns the summary.
+/// `label`, and writes report.html unless told not to. Returns the summary.
 Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& args,
                                 const std::string& out, const std::string& label);
 
@@ -22,7 +22,7 @@ Result<std::string> finished_text(const Experiment& experiment, const nlohmann::
 Status write_run_report(const std::string& dir);
 
 /// The page of a comparison from the runs that `table` (table.json) lists, below `dir`.
-/// `table` rows "METHOD (post)" show a run's other view.
+/// `table` rows "METHOD (pre)" and "METHOD (post)" show that view of their runs.
 Status write_comparison_report(const std::string& dir, const nlohmann::json& table);
 
 }  // namespace tessera

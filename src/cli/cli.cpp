@@ -121,9 +121,16 @@ void add_compare(Cli& cli, CompareArgs& args) {
   sub->add_option("--methods", args.methods,
                   "methods, separated by commas (see `tessera methods`); fedacs:p=0.9:train.lr=0.1 "
                   "is a method with its own settings, and 'ditto:train.lr=0.1|0.2' takes the value "
-                  "that is best on validation data on the first seed")
+                  "that is best on validation data on the first seed; fedper@pre and fedper@post "
+                  "are its views before and after personalization")
       ->type_name("A,B,C")
       ->required();
+  sub->add_option("--grid", args.grids,
+                  "values that every method chooses from on validation data, in its own view: "
+                  "train.lr=0.5x,1x,2x (x: times what it has); given often, a method takes the "
+                  "first whose key it has")
+      ->type_name("KEY=A,B,C")
+      ->allow_extra_args(false);
   sub->add_option("--seeds", args.seeds,
                   "3: seeds 1, 2, 3; or a list: 4,7,9 (default: the seed of the file)")
       ->type_name("N | A,B,C");
@@ -136,6 +143,52 @@ void add_compare(Cli& cli, CompareArgs& args) {
       "output directory (default: runs/<name>/compare); what is "
       "finished there is read, the rest resumed");
   sub->callback([&] { cli.action = [&] { return compare_command(args); }; });
+}
+
+void add_reproduce(Cli& cli, ReproduceArgs& args) {
+  auto* sub = cli.command(cli.app, "reproduce",
+                          "run a table or figure of a paper again and judge its claims",
+                          "tessera reproduce HAM-T2 --size tiny");
+  sub->add_option("ID", args.ids, "exhibits: HAM-T2, all of a paper: HAM, or all")->type_name("");
+  sub->add_flag("--list", args.list,
+                "every exhibit: its title, cost, and which cells have records");
+  sub->add_option("--size", args.size,
+                  "tiny: seconds, proves the plumbing; small: two cores and an evening; paper: "
+                  "the paper's own")
+      ->type_name("SIZE")
+      ->check(CLI::IsMember({"tiny", "small", "paper"}).description(""))
+      ->capture_default_str();
+  sub->add_option("--seeds", args.seeds, "seeds 1 to N (default: what the exhibit says)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000}));
+  sub->add_option("--only", args.only, "rows, by name or by method, separated by commas")
+      ->type_name("METHODS");
+  sub->add_option("-o,--out", args.out,
+                  "where pages and unfinished runs go (default: runs/reproduce)")
+      ->type_name("DIR");
+  sub->add_option("--exhibits", args.exhibits, "where the exhibits' files are")
+      ->type_name("DIR")
+      ->capture_default_str();
+  sub->add_option("--records", args.records,
+                  "where finished cells leave their records; what is there is not run again "
+                  "(default: results in the exhibits' directory)")
+      ->type_name("DIR");
+  sub->add_option("--write", args.write,
+                  "write all exhibits as one Markdown document, and an index with pages in --out, "
+                  "from the records alone")
+      ->type_name("FILE");
+  sub->add_option("--data-dir", args.data_dir, "where dataset files are")->type_name("DIR");
+  args.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  sub->add_option("--threads", args.threads,
+                  "clients at work at the same time; never changes a result")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  sub->add_flag("--keep", args.keep, "keep the directories of finished runs, with their reports");
+  sub->add_flag("--json", args.json, "print JSON only");
+  sub->add_flag("--quiet", args.quiet, "no progress");
+  cli.add_plugins(*sub);
+  sub->callback([&] { cli.action = [&] { return reproduce_command(args); }; });
 }
 
 void add_check(Cli& cli, ExperimentArgs& args, bool& json) {
@@ -388,6 +441,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   NewArgs fresh;
   RunArgs run;
   CompareArgs compare;
+  ReproduceArgs reproduce;
   ExperimentArgs check;
   DataArgs data;
   std::string method, report;
@@ -399,10 +453,11 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   CallArgs call;
   AuditArgs audit;
   bool json = false;
-  run.stop = compare.run.stop = data.get.stop = serve.stop = call.stop = &stop;
+  run.stop = compare.run.stop = reproduce.stop = data.get.stop = serve.stop = call.stop = &stop;
   add_new(cli, fresh);
   add_run(cli, run);
   add_compare(cli, compare);
+  add_reproduce(cli, reproduce);
   add_check(cli, check, json);
   add_methods(cli, method, json);
   add_models(cli, json);

@@ -34,6 +34,8 @@ struct RunArgs {
   int threads = 1;
   bool resume = false, force = false, json = false, quiet = false, through_wire = false;
   bool tell_data = true;                    // false: others of a comparison have told it
+  const Federation* federation = nullptr;   // of the experiment, if it has been loaded
+  bool page = true;                         // write report.html
   const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C
 };
 
@@ -42,13 +44,34 @@ Status run_command(const RunArgs& args);
 
 struct CompareArgs {
   RunArgs run;
-  std::string methods;  // "fedavg,fedper:head=mean:train.lr=0.1|0.2"
-  std::string seeds;    // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
-  bool strict = false;  // a row that cannot run is an error, not left out
+  std::string methods;             // "fedavg,fedper@pre:head=mean:train.lr=0.1|0.2"
+  std::vector<std::string> grids;  // "train.lr=0.5x,1x,2x"
+  std::string seeds;               // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
+  bool strict = false;             // a row that cannot run is an error, not left out
 };
 /// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.
 /// Finished cells are read, unfinished ones resumed.
 Status compare_command(const CompareArgs& args);
+
+/// The papers' tables and figures (docs/reproduce.md).
+struct ReproduceArgs {
+  std::vector<std::string> ids;  // "HAM-T2", "HAM", "all"
+  bool list = false;
+  std::string size = "small";  // tiny, small, paper
+  int64_t seeds = 0;           // 0: as many as the exhibit says
+  std::string only;            // rows or methods, between commas
+  std::string exhibits = "experiments";
+  std::string records;  // empty: results/ in `exhibits`
+  std::string out;      // for pages and unfinished runs; empty: runs/reproduce
+  std::string write;    // a document of all exhibits; empty: none
+  std::string data_dir;
+  int threads = 1;
+  bool keep = false;  // the run directories, too
+  bool json = false, quiet = false;
+  const std::atomic<bool>* stop = nullptr;
+};
+/// Lists them, runs them cell by cell, writes their pages, or writes the document of all.
+Status reproduce_command(const ReproduceArgs& args);
 
 /// Everything that can be found out without training; prints what would run.
 Status check_command(const ExperimentArgs& args, bool json);

@@ -75,7 +75,7 @@ Result<std::map<std::string, std::string>> check_rows(std::vector<PlannedRow>& r
         can.push_back(candidate);
         continue;
       }
-      said.push_back(fmt::format("{}: {}", candidate.label, reason));
+      if (!row.beside) said.push_back(fmt::format("{}: {}", candidate.label, reason));
       if (row.cannot_run.empty()) row.cannot_run = reason;
     }
     if (can.empty()) continue;

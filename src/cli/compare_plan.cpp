@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <set>
 
 #include "base/text.hpp"
 
@@ -13,12 +14,7 @@ namespace {
 
 constexpr int64_t kMostSeeds = 1000;
 
-/// A method with its own settings: "fedacs:p=0.9:train.lr=0.1".
-struct Variant {
-  std::string method;
-  std::string label;              // "fedacs p=0.9 train.lr=0.1"
-  std::vector<std::string> sets;  // "method.fedacs.p=0.9", "train.lr=0.1"
-};
+const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
 
 std::vector<std::string> split(const std::string& list, char at) {
   std::vector<std::string> out(1);
@@ -31,35 +27,67 @@ std::vector<std::string> split(const std::string& list, char at) {
   return out;
 }
 
-/// Every way to choose one of the values of a setting: "ditto:train.lr=0.1|0.2" is two variants.
-Result<std::vector<Variant>> variants_of(const std::string& text) {
-  const auto words = split(text, ':');
-  std::vector<Variant> out{{words[0], words[0], {}}};
-  const auto info = find_method(words[0]);
-  if (!info.ok()) return at_place(info.status(), "--methods");
-  for (size_t i = 1; i < words.size(); ++i) {
-    const auto equals = words[i].find('=');
-    if (equals == 0 || equals == std::string::npos)
-      return fail(Error::kInvalid, "--methods: '{}' in '{}' is not of the form key=value", words[i],
-                  text);
-    const auto key = words[i].substr(0, equals);
-    // A key without a section is one of the method's own.
-    const bool own = key.find('.') == std::string::npos;
-    std::vector<Variant> grown;
-    for (const auto& variant : out) {
-      for (const auto& value : split(words[i].substr(equals + 1), '|')) {
-        grown.push_back(variant);
-        grown.back().label += fmt::format(" {}={}", key, value);
-        grown.back().sets.push_back(
-            fmt::format("{}{}={}", own ? "method." + words[0] + "." : "", key, value));
-      }
-    }
-    out = std::move(grown);
+/// One cell per seed of a variant; problems are collected, each once.
+Status add_candidate(const CompareArgs& args, Variant variant,
+                     const std::vector<std::optional<int64_t>>& seeds, PlannedRow& row,
+                     std::vector<std::string>& problems) {
+  std::optional<int64_t> seed;
+  const auto load = [&](const std::vector<std::string>& sets) {
+    auto overrides = args.run.experiment.overrides();
+    overrides.method = variant.method, overrides.seed = seed;
+    overrides.sets.insert(overrides.sets.end(), sets.begin(), sets.end());
+    return load_experiment(args.run.experiment.file, overrides);
+  };
+  const auto take_problem = [&](const Status& status) {
+    const auto text = message(status);
+    if (std::find(problems.begin(), problems.end(), text) == problems.end())
+      problems.push_back(text);
+  };
+  auto plain = without_factors(variant, load);
+  if (!plain.ok() && error_of(plain.status()) != Error::kInvalid) return plain.status();
+  if (!plain.ok()) {
+    take_problem(plain.status());
+    return ok();
   }
-  return out;
+  variant = *std::move(plain);
+  Candidate candidate{variant.label(), variant, {}};
+  for (const auto& one : seeds) {
+    seed = one;
+    auto experiment = load(variant.sets());
+    if (!experiment.ok() && error_of(experiment.status()) != Error::kInvalid)
+      return experiment.status();
+    if (!experiment.ok()) {
+      take_problem(experiment.status());
+      continue;
+    }
+    if (!experiment->debug.dump.empty())
+      return fail(Error::kInvalid,
+                  "debug.dump is for a single run; use `tessera run`, or remove it");
+    auto name = fmt::format("{}-s{}", file_name(candidate.label), experiment->run.seed);
+    candidate.cells.push_back({*std::move(experiment), std::move(name)});
+  }
+  row.candidates.push_back(std::move(candidate));
+  return ok();
 }
 
-/// A label as the name of a directory.
+/// FedAvg's other view, chosen for itself where there is a choice.
+void add_beside(std::vector<PlannedRow>& rows, const std::set<std::string>& labels) {
+  std::vector<PlannedRow> out;
+  for (auto& row : rows) {
+    out.push_back(row);
+    const auto& first = row.candidates.front();
+    if (!row.view.empty() || first.cells.empty()) continue;
+    const auto& experiment = first.cells.front().experiment;
+    if (experiment.method.name != kBothViews || experiment.headline() == View::kPost) continue;
+    if (labels.contains(in_view(first.label, "post"))) continue;  // asked for
+    out.push_back(row);
+    out.back().view = "post", out.back().beside = true;
+  }
+  rows = std::move(out);
+}
+
+}  // namespace
+
 std::string file_name(std::string label) {
   for (char& c : label)
     if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("=._-", c)) c = '-';
@@ -88,36 +116,6 @@ Result<std::vector<int64_t>> seed_list(const std::string& list) {
   return out;
 }
 
-/// One cell per seed of a variant; problems are collected, each once.
-Status add_candidate(const CompareArgs& args, const Variant& variant,
-                     const std::vector<std::optional<int64_t>>& seeds, PlannedRow& row,
-                     std::vector<std::string>& problems) {
-  Candidate candidate{variant.label, {}};
-  for (const auto& seed : seeds) {
-    auto overrides = args.run.experiment.overrides();
-    overrides.method = variant.method, overrides.seed = seed;
-    overrides.sets.insert(overrides.sets.end(), variant.sets.begin(), variant.sets.end());
-    auto experiment = load_experiment(args.run.experiment.file, overrides);
-    if (!experiment.ok() && error_of(experiment.status()) != Error::kInvalid)
-      return experiment.status();
-    if (!experiment.ok()) {
-      const auto text = message(experiment.status());
-      if (std::find(problems.begin(), problems.end(), text) == problems.end())
-        problems.push_back(text);
-      continue;
-    }
-    if (!experiment->debug.dump.empty())
-      return fail(Error::kInvalid,
-                  "debug.dump is for a single run; use `tessera run`, or remove it");
-    auto name = fmt::format("{}-s{}", file_name(variant.label), experiment->run.seed);
-    candidate.cells.push_back({*std::move(experiment), std::move(name)});
-  }
-  row.candidates.push_back(std::move(candidate));
-  return ok();
-}
-
-}  // namespace
-
 Result<std::vector<PlannedRow>> plan_comparison(const CompareArgs& args) {
   std::vector<std::optional<int64_t>> seeds{std::nullopt};
   if (!args.seeds.empty()) {
@@ -125,19 +123,22 @@ Result<std::vector<PlannedRow>> plan_comparison(const CompareArgs& args) {
     seeds.assign(listed.begin(), listed.end());
   }
   std::vector<PlannedRow> rows;
-  std::vector<std::string> problems, labels;
+  std::vector<std::string> problems;
+  std::set<std::string> labels;
   for (const auto& text : split(args.methods, ',')) {
-    TESSERA_ASSIGN(const auto variants, variants_of(text));
+    TESSERA_ASSIGN(const auto whole, with_grid(text, args.grids, "--grid"));
+    TESSERA_ASSIGN(const auto variants, variants_of(whole, "--methods"));
     PlannedRow row;
-    for (const auto& variant : variants) {
-      if (std::find(labels.begin(), labels.end(), variant.label) != labels.end())
-        return fail(Error::kInvalid, "--methods: '{}' is listed twice", variant.label);
-      labels.push_back(variant.label);
+    row.view = variants.front().view;
+    for (const auto& variant : variants)
       TESSERA_RETURN_IF_ERROR(add_candidate(args, variant, seeds, row, problems));
-    }
+    for (const auto& candidate : row.candidates)
+      if (const auto label = in_view(candidate.label, row.view); !labels.insert(label).second)
+        return fail(Error::kInvalid, "--methods: '{}' is listed twice", label);
     rows.push_back(std::move(row));
   }
   if (!problems.empty()) return fail(Error::kInvalid, "{}", join(problems, "\n"));
+  add_beside(rows, labels);
   return rows;
 }
 

@@ -15,24 +15,37 @@
 namespace tessera {
 namespace {
 
-const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
+std::string choice_text(const PlannedRow& row, const Candidate& chosen) {
+  std::vector<Variant> all;
+  for (const auto& candidate : row.candidates) all.push_back(candidate.variant);
+  const auto note = note_of_choice(chosen.variant, all);
+  return note.text.empty() ? "" : "chosen on validation data: " + note.text;
+}
 
 }  // namespace
 
 ComparePlayer::ComparePlayer(const CompareArgs& args, const std::vector<PlannedRow>& rows,
                              const std::map<std::string, std::string>& digests, std::string out)
     : args_(args), rows_(rows), digests_(digests), out_(std::move(out)) {
-  for (const auto& row : rows_)
-    if (row.cannot_run.empty())
-      count_ += row.candidates[0].cells.size() + (row.tuned() ? row.candidates.size() : 0);
+  for (const auto& row : rows_) {
+    if (!row.cannot_run.empty()) continue;
+    for (const auto& candidate : row.candidates)
+      for (const auto& cell : candidate.cells) {
+        expected_.insert(cell.name);
+        if (row.tuned()) break;  // on the first seed one is chosen
+      }
+    if (row.tuned()) open_ += row.candidates[0].cells.size() - 1;
+  }
 }
 
 Result<std::vector<RunFigures>> ComparePlayer::play() {
   TESSERA_RETURN_IF_ERROR(read_finished_cells());
   std::vector<RunFigures> out;
   for (const auto& row : rows_) {
+    if (!row.cannot_run.empty() && row.beside) continue;
     if (!row.cannot_run.empty()) {
-      RunFigures none{.label = row.candidates[0].label, .failed = row.cannot_run};
+      RunFigures none{.label = in_view(row.candidates[0].label, row.view),
+                      .failed = row.cannot_run};
       none.left_out = true;
       out.push_back(std::move(none));
       continue;
@@ -41,11 +54,14 @@ Result<std::vector<RunFigures>> ComparePlayer::play() {
     TESSERA_ASSIGN(const auto* chosen, choose(row, cells));
     if (chosen) {
       cells.clear();
+      for (const auto& planned : chosen->cells) expected_.insert(planned.name);
       for (const auto& planned : chosen->cells) {
-        TESSERA_ASSIGN(auto more, cells_of(planned, chosen->label));
-        std::move(more.begin(), more.end(), std::back_inserter(cells));
+        TESSERA_ASSIGN(auto cell, cell_of(planned, row, chosen->label));
+        cells.push_back(std::move(cell));
       }
+      cells.front().note = choice_text(row, *chosen);
     }
+    if (row.tuned()) open_ -= row.candidates[0].cells.size() - 1;
     std::move(cells.begin(), cells.end(), std::back_inserter(out));
   }
   return out;
@@ -114,37 +130,33 @@ Result<nlohmann::json> ComparePlayer::summary_of(const PlannedRun& cell, const s
   return summary;
 }
 
-Result<std::vector<RunFigures>> ComparePlayer::cells_of(const PlannedRun& planned,
-                                                        const std::string& row) {
+Result<RunFigures> ComparePlayer::cell_of(const PlannedRun& planned, const PlannedRow& row,
+                                          const std::string& label) {
   const auto dir = directory(planned);
-  const auto label = fmt::format("[{}/{}] {}", ++done_, count_, planned.name);
-  const auto summary = summary_of(planned, label);
-  if (!summary.ok() && error_of(summary.status()) == Error::kInterrupted)
-    return fail(Error::kInterrupted,
-                "stopped in {} ({} of {}); the same command continues from there", dir, done_,
-                count_);
-  const bool broke = !summary.ok() && error_of(summary.status()) == Error::kInternal;
-  if (!summary.ok() && !broke) return summary.status();
-  RunHistory history;
-  if (!broke) {
-    TESSERA_ASSIGN(history, read_history(dir + "/history.sqlite"));
+  begun_.insert(planned.name);
+  if (!broken_.contains(dir)) {
+    const auto status =
+        summary_of(planned, fmt::format("[{}/{}] {}", begun_.size(), count(), planned.name))
+            .status();
+    if (!status.ok() && error_of(status) == Error::kInterrupted)
+      return fail(Error::kInterrupted,
+                  "stopped in {} ({} of {}); the same command continues from there", dir,
+                  begun_.size(), count());
+    if (!status.ok() && error_of(status) != Error::kInternal) return status;
+    if (!status.ok()) broken_[dir] = message(status);
   }
-  const auto& method = planned.experiment.method;
-  std::vector<RunFigures> cells;
-  for (const auto* view : {"", "post"}) {
-    if (*view && (method.name != kBothViews || planned.experiment.headline() == View::kPost))
-      continue;
-    RunFigures cell{.seed = planned.experiment.run.seed, .failed = message(summary.status())};
-    if (!broke) {
-      auto made = make_cell(*summary, history, view, planned.experiment.eval.metric);
-      if (!made.ok()) return at_place(made.status(), dir);
-      cell = *std::move(made);
-    }
-    cell.label = *view ? fmt::format("{} ({})", row, view) : row;
-    cell.run = planned.name, cell.reference = method.pooled;
-    cells.push_back(std::move(cell));
+  RunFigures cell{.seed = planned.experiment.run.seed};
+  if (const auto broken = broken_.find(dir); broken != broken_.end()) {
+    cell.failed = broken->second;
+  } else {
+    TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
+    auto made = make_cell(finished_.at(dir), history, row.view, planned.experiment.eval.metric);
+    if (!made.ok()) return at_place(made.status(), dir);
+    cell = *std::move(made);
   }
-  return cells;
+  cell.label = in_view(label, row.view);
+  cell.run = planned.name, cell.reference = planned.experiment.method.pooled;
+  return cell;
 }
 
 Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row,
@@ -154,11 +166,10 @@ Result<const Candidate*> ComparePlayer::choose(const PlannedRow& row,
   const auto& metric = metric_of(row.candidates[0].cells[0].experiment.eval.metric);
   double most = std::nan("");
   for (const auto& candidate : row.candidates) {
-    TESSERA_ASSIGN(auto cells, cells_of(candidate.cells[0], candidate.label));
-    const auto& first = cells.front();
+    TESSERA_ASSIGN(const auto first, cell_of(candidate.cells[0], row, candidate.label));
     if (!first.failed.empty()) {
       print_error(fail(Error::kInternal, "{}: {}", first.run, first.failed));
-      if (failed.empty()) failed = std::move(cells);
+      if (failed.empty()) failed.push_back(first);
       continue;
     }
     if (std::isnan(first.validation))

@@ -34,18 +34,23 @@ class ComparePlayer {
   Status read_if_finished(const PlannedRun& cell);
   Status same_data(const PlannedRun& cell, const nlohmann::json& summary);
   Result<nlohmann::json> summary_of(const PlannedRun& cell, const std::string& label);
-  /// The rows that a cell gives: its headline, and FedAvg's post view.
-  Result<std::vector<RunFigures>> cells_of(const PlannedRun& planned, const std::string& row);
-  /// The candidate to go on with; null if all failed, and `failed` has the first one's cells. The
+  /// A cell as its row sees it. Views of one run share it.
+  Result<RunFigures> cell_of(const PlannedRun& planned, const PlannedRow& row,
+                             const std::string& label);
+  /// The candidate to go on with; null if all failed, and `failed` has the first one's cell. The
   /// runs of the others stay where they are, for people to look at.
   Result<const Candidate*> choose(const PlannedRow& row, std::vector<RunFigures>& failed);
+  /// Cells in all, as far as it is known before settings are chosen.
+  size_t count() const { return expected_.size() + open_; }
 
   const CompareArgs& args_;
   const std::vector<PlannedRow>& rows_;
   const std::map<std::string, std::string>& digests_;
   std::string out_;
-  size_t count_ = 0, done_ = 0;                     // cells, for people
+  std::set<std::string> expected_, begun_;          // cells by name, for people
+  size_t open_ = 0;                                 // and those that a choice will add
   std::map<std::string, nlohmann::json> finished_;  // summaries by directory
+  std::map<std::string, std::string> broken_;       // why a run failed, by directory
   std::set<std::string> told_;                      // sections [data] whose data were described
 };
 

@@ -56,6 +56,7 @@ ComparisonRow make_row(const std::string& label, const std::vector<const RunFigu
       row.failed = cell->left_out ? "left out: " + one_line(cell->failed)
                                   : fmt::format("{}: {}", cell->run, one_line(cell->failed));
     row.left_out = row.left_out || cell->left_out;
+    if (row.note.empty()) row.note = cell->note;
   }
   if (!row.failed.empty()) return row;
   row.accuracy = mean_of(cells, &RunFigures::accuracy);
@@ -89,6 +90,19 @@ std::vector<double> pairs(const std::vector<const RunFigures*>& ours,
 
 std::string p_text(double p) {
   return std::isnan(p) ? "–" : p < 0.001 ? "<0.001" : fmt::format("{:.3f}", p);
+}
+std::string signed_text(const MetricInfo& metric, double value) {
+  return metric.fraction ? fmt::format("{:+.1f}", value * 100) : fmt::format("{:+.3g}", value);
+}
+std::string interval_text(const MetricInfo& metric, double low, double high) {
+  if (!std::isfinite(low) || !std::isfinite(high)) return "–";
+  return fmt::format("{} … {}", signed_text(metric, low), signed_text(metric, high));
+}
+/// Clients are as many as there are; seeds one can add.
+std::string needed_text(const ComparisonRow& row, bool by_seed) {
+  if (!by_seed || !std::isfinite(row.p)) return "–";
+  return row.needed > 0 ? fmt::format("{} seeds", row.needed)
+                        : fmt::format("> {} seeds", kMostPairs);
 }
 std::string capital(std::string text) {
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
@@ -165,6 +179,7 @@ Comparison compare_cells(const std::vector<RunFigures>& cells, const std::string
     const auto test = paired_test(
         pairs(with_label(cells, row.label), with_label(cells, best->label), out.by_seed()));
     row.best_other = best->label, row.difference = test.difference, row.p = test.p;
+    row.low = test.low, row.high = test.high, row.needed = test.needed;
   }
   return out;
 }
@@ -182,8 +197,10 @@ Table Comparison::table() const {
                                   "simulated",
                                   "wall",
                                   "difference",
+                                  "95 % interval",
                                   "to",
-                                  "p"};
+                                  "p",
+                                  "decided by"};
   const auto columns = header.size();
   Table table(std::move(header));
   for (const auto& row : rows) {
@@ -199,11 +216,11 @@ Table Comparison::table() const {
                human_bytes(row.bytes_down + row.bytes_up),
                human_seconds(row.sim_seconds),
                human_seconds(row.wall_seconds),
-               !compared      ? "–"
-               : led.fraction ? fmt::format("{:+.1f}", row.difference * 100)
-                              : fmt::format("{:+.3g}", row.difference),
+               compared ? signed_text(led, row.difference) : "–",
+               compared ? interval_text(led, row.low, row.high) : "–",
                compared ? row.best_other : "–",
-               compared ? p_text(row.p) : "–"};
+               compared ? p_text(row.p) : "–",
+               compared ? needed_text(row, by_seed()) : "–"};
     }
     cells.resize(columns, "–");
     table.row(std::move(cells));
@@ -229,17 +246,24 @@ std::string Comparison::caption() const {
   std::string reasons;
   for (const auto& row : rows)
     if (!row.failed.empty()) reasons += fmt::format("{}: {}\n", row.label, row.failed);
-  return reasons + fmt::format(
-                       "{} is the mean over clients of the view that leads each method{}, ± the "
-                       "standard deviation "
-                       "over {}; before and after are without and with personalization. "
-                       "Differences are {} the best "
-                       "other method, p is a paired t-test over {}.",
-                       capital(metric_of(metric).title),
-                       metric_of(metric).smaller_is_better ? " (the smaller the better)" : "",
-                       by_seed() ? fmt::format("{} seeds", seeds) : "clients (one seed)",
-                       metric_of(metric).fraction ? "points to" : "those to",
-                       by_seed() ? "seeds" : "clients");
+  for (const auto& row : rows)
+    if (row.failed.empty() && !row.note.empty())
+      reasons += fmt::format("{}: {}\n", row.label, row.note);
+  return reasons +
+         fmt::format(
+             "{} is the mean over clients of the view that leads each method{}, ± the "
+             "standard deviation "
+             "over {}; before and after are without and with personalization. "
+             "Differences are {} the best "
+             "other method, with the 95 % interval of Student's t, p is a paired t-test over "
+             "{}{}.",
+             capital(metric_of(metric).title),
+             metric_of(metric).smaller_is_better ? " (the smaller the better)" : "",
+             by_seed() ? fmt::format("{} seeds", seeds) : "clients (one seed)",
+             metric_of(metric).fraction ? "points to" : "those to", by_seed() ? "seeds" : "clients",
+             by_seed() ? "; decided by: how many seeds would put the interval on one side "
+                         "of 0 at this spread"
+                       : "");
 }
 
 json Comparison::json() const {
@@ -270,7 +294,12 @@ json Comparison::json() const {
                    {"wall_seconds", finite(row.wall_seconds)},
                    {"best_baseline", compared ? nlohmann::json(row.best_other) : nullptr},
                    {"difference", compared ? finite(row.difference) : nullptr},
+                   {"difference_low", compared ? finite(row.low) : nullptr},
+                   {"difference_high", compared ? finite(row.high) : nullptr},
                    {"p_value", compared ? finite(row.p) : nullptr},
+                   {"seeds_to_decide",
+                    compared && by_seed() && row.needed > 0 ? nlohmann::json(row.needed) : nullptr},
+                   {"note", row.note.empty() ? nlohmann::json() : nlohmann::json(row.note)},
                    {"paired_by", by_seed() ? "seeds" : "clients"}});
   }
   return out;

@@ -34,6 +34,7 @@ struct RunFigures {
   std::vector<double> clients;  // the metric of each on its test samples, by id
   std::string failed;           // why the numbers above are not to be shown; usually empty
   bool left_out = false;        // it never ran: `failed` says why it could not
+  std::string note;             // what was chosen on validation data; usually empty
 };
 
 /// From a run's summary.json and history. `view` is "" for the headline, or pre, post; `metric` a
@@ -54,9 +55,12 @@ struct ComparisonRow {
   double over_clients = 0;
   double pre = 0, post = 0, worst10 = 0;
   double bytes_down = 0, bytes_up = 0, sim_seconds = 0, wall_seconds = 0;
-  std::string best_other;  // empty: nothing to compare with
-  double difference = 0;   // to best_other, mean over pairs
-  double p = 1;            // two-sided; NaN if there are too few pairs
+  std::string best_other;    // empty: nothing to compare with
+  double difference = 0;     // to best_other, mean over pairs
+  double p = 1;              // two-sided; NaN if there are too few pairs
+  double low = 0, high = 0;  // the 95 % interval of the difference; NaN likewise
+  int64_t needed = 0;        // pairs that would decide at this spread (see PairedTest)
+  std::string note;          // what was chosen on validation data; usually empty
 };
 
 struct Comparison {
@@ -68,7 +72,8 @@ struct Comparison {
   size_t failures() const;  // rows that ran and failed
   Table table() const;
   nlohmann::json json() const;  // table.json: see report/compare_report.hpp
-  /// Why rows have no numbers, a line each; then what ± and the difference mean.
+  /// Why rows have no numbers and what was chosen for others, a line each; then what ± and the
+  /// difference mean.
   std::string caption() const;
   /// kInternal if rows failed; names the first.
   Status verdict() const;

@@ -36,6 +36,24 @@ TEST(Comparison, PairsBySeed) {
   EXPECT_NEAR(c.rows[0].difference, 0.02, 1e-12);  // of 0.01, 0.02, 0.03
   EXPECT_NEAR(c.rows[0].p, 1 - std::sqrt(12.0 / 14.0), 1e-9);
   EXPECT_NEAR(c.rows[1].difference, -0.02, 1e-12);
+  const double half = 0.01 * 4.30265 / std::sqrt(3.0);
+  EXPECT_NEAR(c.rows[0].low, 0.02 - half, 1e-7);
+  EXPECT_NEAR(c.rows[0].high, 0.02 + half, 1e-7);
+  EXPECT_EQ(c.rows[0].needed, 4);
+  EXPECT_NEAR(c.json()[1]["difference_low"], -0.02 - half, 1e-7);
+  EXPECT_EQ(c.json()[0]["seeds_to_decide"], 4);
+  EXPECT_THAT(c.table().csv(), HasSubstr(",+2.0,-0.5 … +4.5,b,0.074,4 seeds\n"));
+  EXPECT_THAT(c.caption(), HasSubstr("95 % interval of Student's t"));
+}
+
+TEST(Comparison, SaysWhatWasChosen) {
+  auto chosen = cell("a lr=0.2", 1, 0.8);
+  chosen.note = "chosen on validation data: lr = 0.2 of 0.1, 0.2, the edge of the grid";
+  const auto c = compare_cells({chosen, cell("b", 1, 0.7)});
+  EXPECT_THAT(c.caption(), HasSubstr("a lr=0.2: chosen on validation data: lr = 0.2 of"));
+  EXPECT_EQ(c.json()[0]["note"], chosen.note);
+  EXPECT_TRUE(c.json()[1]["note"].is_null());
+  EXPECT_THAT(*compare_report("t", {}, c.json()), HasSubstr("the edge of the grid"));
 }
 
 TEST(Comparison, OneSeedPairsClients) {
@@ -70,7 +88,8 @@ TEST(Comparison, PooledReferencesAreNobodysBaseline) {
 TEST(Comparison, OneRowHasNothingToCompareWith) {
   const auto c = compare_cells({cell("a", 1, 0.7)});
   EXPECT_TRUE(c.json()[0]["best_baseline"].is_null());
-  EXPECT_THAT(c.table().csv(), HasSubstr("a,70.0 ± 5.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,–,–,–"));
+  EXPECT_THAT(c.table().csv(),
+              HasSubstr("a,70.0 ± 5.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,–,–,–,–,–"));
 }
 
 TEST(Comparison, TheReportTakesItsJson) {
@@ -99,7 +118,8 @@ TEST(Comparison, AFailedRunHasNoNumbersAndIsNobodysBaseline) {
   const auto text = c.table().text();
   EXPECT_THAT(c.caption(),
               HasSubstr("b: b-s2: the evaluation of 3 clients failed, first client 4"));
-  EXPECT_THAT(text, ::testing::Not(HasSubstr("9")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("90.0")));
+  EXPECT_THAT(text, ::testing::Not(HasSubstr("99.0")));
   EXPECT_THAT(c.table().csv(), HasSubstr("a,70.0 ± 0.0,70.0,71.0,50.0,3.00 MB,30 s,4.0 s,"));
   EXPECT_THAT(message(c.verdict()), HasSubstr("1 of 3 rows failed, first 'b': b-s2: the eval"));
   EXPECT_EQ(error_of(c.verdict()), Error::kInternal);

@@ -26,6 +26,15 @@ double beta_fraction(double a, double b, double x) {
   return value;
 }
 
+// The fewest pairs whose interval excludes 0 when the mean is `effect` times the spread.
+int64_t pairs_needed(double effect) {
+  for (int64_t n = 2; n <= kMostPairs; ++n) {
+    const auto count = static_cast<double>(n);
+    if (effect * std::sqrt(count) > student_quantile(0.975, count - 1)) return n;
+  }
+  return 0;
+}
+
 }  // namespace
 
 double incomplete_beta(double a, double b, double x) {
@@ -43,19 +52,32 @@ double student_cdf(double t, double freedom) {
   return t > 0 ? 1 - tail : tail;
 }
 
+double student_quantile(double chance, double freedom) {
+  if (chance < 0.5) return -student_quantile(1 - chance, freedom);
+  double low = 0, high = 1;
+  while (student_cdf(high, freedom) < chance) low = high, high *= 2;
+  for (int i = 0; i < 100; ++i) {  // halves until the doubles run out
+    const double middle = (low + high) / 2;
+    (student_cdf(middle, freedom) < chance ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
 PairedTest paired_test(const std::vector<double>& differences) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const auto n = static_cast<double>(differences.size());
-  if (differences.empty()) return {std::nan(""), std::nan("")};
+  if (differences.empty()) return {kNone, kNone, kNone, kNone};
   double sum = 0, squares = 0;
   for (const double d : differences) sum += d;
   const double mean = sum / n;
-  if (differences.size() < 2) return {mean, std::nan("")};
+  if (differences.size() < 2) return {mean, kNone, kNone, kNone};
   for (const double d : differences) squares += (d - mean) * (d - mean);
-  const double error = std::sqrt(squares / (n - 1) / n);
+  const double spread = std::sqrt(squares / (n - 1)), error = spread / std::sqrt(n);
   if (error <= std::numeric_limits<double>::epsilon() * std::abs(mean))
-    return {mean, mean == 0 ? 1.0 : 0.0};
-  const double t = std::abs(mean) / error;
-  return {mean, incomplete_beta((n - 1) / 2, 0.5, (n - 1) / (n - 1 + t * t))};
+    return {mean, mean == 0 ? 1.0 : 0.0, mean, mean, mean == 0 ? 0 : 2};
+  const double t = std::abs(mean) / error, half = error * student_quantile(0.975, n - 1);
+  return {mean, incomplete_beta((n - 1) / 2, 0.5, (n - 1) / (n - 1 + t * t)), mean - half,
+          mean + half, pairs_needed(std::abs(mean) / spread)};
 }
 
 }  // namespace tessera

@@ -19,7 +19,10 @@ namespace tessera {
 ///   pre_mean, post_mean, worst10           fractions, mean over seeds
 ///   bytes_down, bytes_up, sim_seconds, wall_seconds   of a whole run, mean over seeds
 ///   difference      mean over pairs of accuracy − that of best_baseline, fraction
+///   difference_low, difference_high   its 95 % interval, by Student's t over the pairs
 ///   p_value         of that paired difference
+///   seeds_to_decide how many seeds would put the interval on one side of 0 at this spread
+///   note            what was chosen on validation data, a line
 ///   best_baseline   the method compared with; null where there is none
 ///   paired_by       seeds or clients: what the pairs are; missing = seeds
 ///   metric          what the figures named accuracy, pre, post and worst10 are of

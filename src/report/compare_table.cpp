@@ -21,8 +21,9 @@ struct Heading {
 };
 
 std::vector<Heading> headings(const Leading& lead) {
-  return {{"Method", true}, {"Seeds", true}, {lead.title},  {"Worst 10 %"}, {"Before"},   {"After"},
-          {"Traffic"},      {"Sim. time"},   {"Wall time"}, {"Difference"}, {"to", true}, {"p"}};
+  return {{"Method", true},  {"Seeds", true}, {lead.title},  {"Worst 10 %"}, {"Before"},
+          {"After"},         {"Traffic"},     {"Sim. time"}, {"Wall time"},  {"Difference"},
+          {"95 % interval"}, {"to", true},    {"p"},         {"Decided by"}};
 }
 
 Result<std::string> text_at(const json& item, const char* field, size_t i) {
@@ -41,12 +42,14 @@ Result<CompareRow> read_row(const json& item, size_t i) {
   TESSERA_ASSIGN(row.paired_by, text_at(item, "paired_by", i));
   TESSERA_ASSIGN(row.failed, text_at(item, "failed", i));
   TESSERA_ASSIGN(row.metric, text_at(item, "metric", i));
+  TESSERA_ASSIGN(row.note, text_at(item, "note", i));
   if (item.contains("runs") && item["runs"].is_array())
     for (const auto& name : item["runs"])
       if (name.is_string()) row.runs.push_back(name.get<std::string>());
   for (const char* field :
        {"seeds", "accuracy_mean", "accuracy_std", "pre_mean", "post_mean", "worst10", "bytes_down",
-        "bytes_up", "sim_seconds", "wall_seconds", "difference", "p_value"}) {
+        "bytes_up", "sim_seconds", "wall_seconds", "difference", "difference_low",
+        "difference_high", "p_value", "seeds_to_decide"}) {
     row.numbers[field] = kAbsent;
     if (!item.contains(field) || item[field].is_null()) continue;
     if (!item[field].is_number())
@@ -121,8 +124,13 @@ std::string row_cells(const CompareRow& row, const std::vector<RunHistory>& runs
   for (const char* field : {"sim_seconds", "wall_seconds"})
     out += number_cell(Quantity::kSeconds, row.at(field));
   out += number_cell(row.at("difference"), lead.difference(row.at("difference")));
+  const double low = row.at("difference_low"), high = row.at("difference_high");
+  out +=
+      number_cell(high - low, fmt::format("{} … {}", lead.difference(low), lead.difference(high)));
   out += word_cell(row.best_baseline);
-  return out + number_cell(p, p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p));
+  out += number_cell(p, p < 0.001 ? "< 0.001" : fmt::format("{:.3f}", p));
+  const double seeds = row.at("seeds_to_decide");
+  return out + number_cell(seeds, fmt::format("{} seeds", seeds));
 }
 
 std::string caption_of(const std::vector<CompareRow>& rows, const Leading& lead) {
@@ -137,9 +145,15 @@ std::string caption_of(const std::vector<CompareRow>& rows, const Leading& lead)
       lead.title, spread ? ", ± the standard deviation over seeds" : "",
       lead.metric.smaller_is_better ? ", the smaller the better" : "");
   if (!pairs.empty())
-    caption +=
-        fmt::format(" Differences are {}to the best other method; p is a paired t-test over {}.",
-                    lead.metric.fraction ? "points " : "", pairs);
+    caption += fmt::format(
+        " Differences are {}to the best other method, with the 95 % interval of "
+        "Student's t; p is a paired t-test over {}.{}",
+        lead.metric.fraction ? "points " : "", pairs,
+        pairs == "seeds" ? " Decided by: how many seeds would put the interval on one "
+                           "side of 0 at this spread."
+                         : "");
+  for (const auto& row : rows)
+    if (!row.note.empty()) caption += fmt::format(" {}: {}.", row.method, row.note);
   if (std::any_of(rows.begin(), rows.end(), [](const auto& row) { return !row.runs.empty(); }))
     caption += " A seed is a link to its run.";
   return caption;

@@ -16,6 +16,7 @@ namespace tessera {
 struct CompareRow {
   std::string method, best_baseline, paired_by;
   std::string metric = "accuracy";        // what its accuracy_*, pre, post and worst10 are of
+  std::string note;                       // what was chosen on validation data; usually empty
   std::string failed;                     // why there are no numbers; usually empty
   std::vector<std::string> runs;          // directories beside the page
   std::map<std::string, double> numbers;  // absent = kAbsent

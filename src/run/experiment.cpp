@@ -109,8 +109,8 @@ class Loader {
   Loader(std::string file, const Overrides& overrides)
       : file_(std::move(file)), overrides_(overrides) {}
 
-  Result<Experiment> load(const std::string& text) {
-    TESSERA_ASSIGN(entries_, toml_entries(text, file_));
+  Result<Experiment> load(std::vector<TomlEntry> entries) {
+    entries_ = std::move(entries);
     for (const auto& set : overrides_.sets) {
       auto entry = toml_override(set);
       if (entry.ok())
@@ -507,6 +507,38 @@ std::string Experiment::toml() const {
          section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
 }
 
+std::vector<std::string> settings_of(const Experiment& experiment) {
+  static const std::set<std::string> kNames{"data.set", "data.partition", "model.name"};
+  static const std::set<std::string> kNot{"name",       "seed",        "data.data_dir",
+                                          "model.file", "model.start", "eval.metric"};
+  auto given = experiment;
+  Experiment usual;
+  const auto draft = given.method.draft();
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& section, const std::vector<BoundOption>& options,
+                       const std::vector<BoundOption>& defaults) {
+    for (const auto& option : options) {
+      const auto key = dotted(section, option.spec.key), text = option_text(option);
+      const bool same = std::any_of(defaults.begin(), defaults.end(), [&](const auto& other) {
+        return other.spec.key == option.spec.key && option_text(other) == text;
+      });
+      if (!kNot.contains(key) && (!same || kNames.contains(key)))
+        out.push_back(fmt::format("{} = {}", key, text));
+    }
+  };
+  add("", bind_options(given.run), bind_options(usual.run));
+  add("data", bind_options(given.data), bind_options(usual.data));
+  add("model", options_in_use(given.model), bind_options(usual.model));
+  add("train", bind_options(given.train), bind_options(usual.train));
+  add("federation", bind_options(given.federation), bind_options(usual.federation));
+  add("guard", bind_options(given.guard), bind_options(usual.guard));
+  add("eval", bind_options(given.eval), bind_options(usual.eval));
+  add("output", bind_options(given.output), bind_options(usual.output));
+  out.push_back(fmt::format("method.name = \"{}\"", given.method.name));
+  add("method", given.draft->options(), draft->options());
+  return out;
+}
+
 std::string model_text(const ModelOptions& options) {
   auto copy = options;
   return section_text("", options_in_use(copy));
@@ -538,7 +570,13 @@ Result<ModelOptions> parse_model(const std::string& text, const std::string& pla
 
 Result<Experiment> parse_experiment(const std::string& text, const std::string& place,
                                     const Overrides& overrides) {
-  return Loader(place, overrides).load(text);
+  TESSERA_ASSIGN(auto entries, toml_entries(text, place));
+  return assemble_experiment(std::move(entries), place, overrides);
+}
+
+Result<Experiment> assemble_experiment(std::vector<TomlEntry> entries, const std::string& place,
+                                       const Overrides& overrides) {
+  return Loader(place, overrides).load(std::move(entries));
 }
 
 Result<Experiment> load_experiment(const std::string& path, const Overrides& overrides) {

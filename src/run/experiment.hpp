@@ -15,6 +15,7 @@
 #include "method/any_method.hpp"
 #include "model/model.hpp"
 #include "model/options.hpp"
+#include "run/toml_entries.hpp"
 #include "train/train_options.hpp"
 
 namespace tessera {
@@ -199,6 +200,15 @@ Result<ModelOptions> parse_model(const std::string& text, const std::string& pla
 /// [method] holds `name` and that method's options; [method.NAME] holds options that apply when
 /// NAME is the method, so that one file serves a comparison.
 Result<Experiment> load_experiment(const std::string& path, const Overrides& overrides);
+/// The same from keys with their places, later ones over earlier ones; `place` stands for the file
+/// where a key is missing.
+Result<Experiment> assemble_experiment(std::vector<TomlEntry> entries, const std::string& place,
+                                       const Overrides& overrides);
+/// What an experiment says that no default does: "data.alpha = 0.1", a line each, in the order of
+/// toml(); with the names of set, partition, model and method in any case. Unlike toml() it stays
+/// the same when the program learns new options. Without `seed`, `name`, places of files and the
+/// metric that leads.
+std::vector<std::string> settings_of(const Experiment& experiment);
 /// The same from text; `place` stands for the file in messages.
 Result<Experiment> parse_experiment(const std::string& text, const std::string& place,
                                     const Overrides& overrides);

@@ -128,7 +128,12 @@ Status Runner::open_dump() {
 
 Status Runner::load() {
   const auto seed = static_cast<uint64_t>(experiment_.run.seed);
-  TESSERA_ASSIGN(federation_, load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
+  if (request_.federation) {
+    federation_ = *request_.federation;
+  } else {
+    TESSERA_ASSIGN(federation_,
+                   load_federation(experiment_.data, derive(seed, Purpose::kPartition)));
+  }
   if (request_.tell_data)
     for (const auto& text : federation_.notes) note(text);
   train_ = resolved_train(experiment_, federation_);

@@ -31,6 +31,8 @@ struct RunRequest {
   bool force = false;         // overwrite a finished run
   bool through_wire = false;  // encode and decode every message, as a network would
   bool tell_data = true;      // note what became of the data
+  /// The federation of the experiment if it has been loaded already; null: it is loaded.
+  const Federation* federation = nullptr;
   std::function<void(const Progress&)> on_progress;
   std::function<void(const std::string&)> on_note;  // facts worth a line
   const std::atomic<bool>* stop = nullptr;          // set by Ctrl-C: stop at the next safe point

@@ -71,12 +71,60 @@ struct Flattener {
   }
 };
 
+bool earlier(const Place& a, const Place& b) {
+  return std::pair(a.line, a.column) < std::pair(b.line, b.column);
+}
+
+TomlNode node_of(const std::string& file, const toml::node& node) {
+  TomlNode out;
+  out.where = out.place = place_of(file, node.source());
+  out.value = value_of(node);
+  if (const auto* table = node.as_table()) {
+    out.kind = TomlNode::Kind::kTable;
+    for (const auto& [key, inner] : *table) {
+      out.items.push_back(node_of(file, inner));
+      out.items.back().key = std::string(key.str());
+      out.items.back().place = place_of(file, key.source());
+    }
+    std::stable_sort(out.items.begin(), out.items.end(),
+                     [](const auto& a, const auto& b) { return earlier(a.place, b.place); });
+  } else if (const auto* list = node.as_array()) {
+    out.kind = TomlNode::Kind::kList;
+    for (const auto& inner : *list) out.items.push_back(node_of(file, inner));
+  }
+  return out;
+}
+
+// Sections nest twice at most, as in the flat list.
+void add_entries(const TomlNode& table, const std::string& section, int depth,
+                 const std::vector<std::string>& except, std::vector<TomlEntry>& out) {
+  for (const auto& item : table.items) {
+    if (std::find(except.begin(), except.end(), item.key) != except.end()) continue;
+    if (item.kind == TomlNode::Kind::kTable && depth < 2) {
+      const auto path = section.empty() ? item.key : section + "." + item.key;
+      out.push_back({.section = path, .heading = true, .place = item.place, .where = item.place});
+      add_entries(item, path, depth + 1, {}, out);
+    } else {
+      out.push_back({.section = section,
+                     .key = item.key,
+                     .value = item.value,
+                     .place = item.place,
+                     .where = item.where});
+    }
+  }
+}
+
 std::string one_line(std::string_view text) {
   std::string out(text);
   std::replace(out.begin(), out.end(), '\n', ' ');
   constexpr std::string_view kPrefix = "Error while parsing ";
   if (out.starts_with(kPrefix)) out = "in the " + out.substr(kPrefix.size());
   return out;
+}
+
+Status not_toml(const std::string& file, const toml::parse_error& error) {
+  return fail(Error::kInvalid, "{}: not valid TOML: {}", place_of(file, error.source()).text,
+              one_line(error.description()));
 }
 
 }  // namespace
@@ -91,19 +139,31 @@ std::string value_noun(const TomlValue& value) {
 
 Result<std::vector<TomlEntry>> toml_entries(const std::string& text, const std::string& file) {
   const auto parsed = toml::parse(text);
-  if (!parsed) {
-    return fail(Error::kInvalid, "{}: not valid TOML: {}",
-                place_of(file, parsed.error().source()).text,
-                one_line(parsed.error().description()));
-  }
+  if (!parsed) return not_toml(file, parsed.error());
   Flattener flattener{file, {}};
   flattener.walk(parsed.table(), "", 0);
-  std::stable_sort(flattener.entries.begin(), flattener.entries.end(),
-                   [](const TomlEntry& a, const TomlEntry& b) {
-                     return std::pair(a.place.line, a.place.column) <
-                            std::pair(b.place.line, b.place.column);
-                   });
+  std::stable_sort(
+      flattener.entries.begin(), flattener.entries.end(),
+      [](const TomlEntry& a, const TomlEntry& b) { return earlier(a.place, b.place); });
   return std::move(flattener.entries);
+}
+
+const TomlNode* TomlNode::find(std::string_view name) const {
+  for (const auto& item : items)
+    if (item.key == name) return &item;
+  return nullptr;
+}
+
+Result<TomlNode> toml_tree(const std::string& text, const std::string& file) {
+  const auto parsed = toml::parse(text);
+  if (!parsed) return not_toml(file, parsed.error());
+  return node_of(file, parsed.table());
+}
+
+std::vector<TomlEntry> entries_of(const TomlNode& table, const std::vector<std::string>& except) {
+  std::vector<TomlEntry> out;
+  add_entries(table, "", 0, except, out);
+  return out;
 }
 
 Result<TomlEntry> toml_override(const std::string& set) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -39,6 +40,25 @@ struct TomlEntry {
 /// Every key and section of a file, in order of place. `file` stands for it in messages.
 /// kInvalid "file:line:col: …" if it is not TOML (also: a key given twice).
 Result<std::vector<TomlEntry>> toml_entries(const std::string& text, const std::string& file);
+
+/// The same as a tree, for files that are no experiment: tables, lists, and values as leaves.
+struct TomlNode {
+  enum class Kind { kValue, kTable, kList };
+  Kind kind = Kind::kValue;
+  std::string key;              // in its table; empty for items of a list
+  TomlValue value;              // of a list, too, where it is one that an option can be
+  Place place, where;           // of the key and of the value
+  std::vector<TomlNode> items;  // of a table by place, of a list in order
+
+  /// The item of a table by its key, or null.
+  const TomlNode* find(std::string_view name) const;
+};
+/// The top is a table. Errors are those of toml_entries.
+Result<TomlNode> toml_tree(const std::string& text, const std::string& file);
+
+/// A table of the tree as toml_entries gives that of a whole file: [base.data] is section "data" of
+/// `base`. Keys in `except` are left out.
+std::vector<TomlEntry> entries_of(const TomlNode& table, const std::vector<std::string>& except);
 
 /// "train.lr=0.1": the value as TOML; what is not TOML is text, so words need no quotes.
 Result<TomlEntry> toml_override(const std::string& set);

@@ -143,6 +143,48 @@ TEST_F(Compare, ASettingIsChosenOnTheValidationSplitOfTheFirstSeed) {
   EXPECT_TRUE(exists("c/fedper-train.lr=0.1-s2/summary.json"));
 }
 
+TEST_F(Compare, ARowIsAMethodInAView) {
+  const auto done =
+      tessera({"compare", path("e.toml"), "--methods", "fedper@pre,fedper@post,fedavg@post",
+               "--seeds", "2", "--out", path("c"), "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto table = json("c/table.json");
+  ASSERT_EQ(table.size(), 3u) << "FedAvg's other view was not asked for";
+  const char* views[] = {"pre", "post", "post"};
+  for (size_t i = 0; i < 3; ++i) {
+    const auto method = i < 2 ? std::string("fedper") : std::string("fedavg");
+    EXPECT_EQ(table[i]["method"], method + " (" + views[i] + ")");
+    double mean = 0;  // the same from the runs themselves
+    for (const char* seed : {"1", "2"})
+      mean += json("c/" + method + "-s" + seed +
+                   "/summary.json")["accuracy_" + std::string(views[i])]["mean"]
+                  .get<double>() /
+              2;
+    EXPECT_NEAR(table[i]["accuracy_mean"].get<double>(), mean, 1e-12);
+  }
+  EXPECT_EQ(table[0]["runs"], table[1]["runs"]) << "two views of one run";
+  EXPECT_THAT(done.out, HasSubstr("95 % interval"));
+  EXPECT_TRUE(table[0]["difference_low"] <= table[0]["difference"]);
+}
+
+TEST_F(Compare, EveryMethodChoosesFromTheSameGridInItsOwnView) {
+  // The least rate learns nothing, so the greatest or the middle one is chosen.
+  const auto done = tessera({"compare", path("e.toml"), "--methods", "fedavg,fedper@pre", "--grid",
+                             "train.lr=1e-9x,0.5x,1x", "--out", path("c"), "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto table = json("c/table.json");
+  ASSERT_EQ(table.size(), 3u);  // fedavg, fedavg (post), fedper (pre), each with its own choice
+  for (const auto& row : table) {
+    const auto note = row["note"].get<std::string>();
+    EXPECT_THAT(note, HasSubstr(" of 1e-10, 0.05, 0.1"));
+    const bool edge = row["method"].get<std::string>().find("train.lr=0.1") != std::string::npos;
+    EXPECT_EQ(note.find("edge") != std::string::npos, edge) << row;
+  }
+  // Each choice is the best validation accuracy of its view: the summaries say so themselves.
+  EXPECT_TRUE(exists("c/fedper-train.lr=0.05-s1/summary.json"));
+  EXPECT_TRUE(exists("c/fedavg-train.lr=1e-10-s1/summary.json"));
+}
+
 TEST_F(Compare, ACandidateThatDivergesIsLeftOut) {
   const auto done = tessera({"compare", path("e.toml"), "--methods", "fedavg:train.lr=1e30|0.1",
                              "--seeds", "2", "--out", path("c"), "--quiet"});
@@ -167,6 +209,9 @@ TEST_F(Compare, WrongWords) {
   };
   expect_wrong({"--methods", "local,fedagv"}, "unknown method 'fedagv' (did you mean 'fedavg'?)");
   expect_wrong({"--methods", "local,local"}, "'local' is listed twice");
+  expect_wrong({"--methods", "local@post,local@post"}, "'local (post)' is listed twice");
+  expect_wrong({"--methods", "local@best"}, "'@best' in 'local@best' is no view");
+  expect_wrong({"--methods", "local", "--grid", "lr"}, "--grid: 'lr' is not of the form");
   expect_wrong({"--methods", "local,"}, "--methods");
   expect_wrong({"--methods", "fedprox:mu"}, "'mu' in 'fedprox:mu' is not of the form key=value");
   expect_wrong({"--methods", "fedprox:nu=1"}, "(did you mean 'mu'?)");

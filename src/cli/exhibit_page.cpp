@@ -1,0 +1,332 @@
+#include "cli/exhibit_page.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "base/text.hpp"
+#include "report/html.hpp"
+
+namespace tessera {
+namespace {
+
+using Kind = MetricSpec::Kind;
+using svg::Quantity;
+
+struct MeanSpread {
+  double mean = kAbsent, spread = kAbsent;  // the spread over seeds, n − 1
+};
+MeanSpread over_seeds(const std::vector<double>& values) {
+  if (values.empty()) return {};
+  double sum = 0, squares = 0;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) sum += value;
+  for (const double value : values) squares += (value - sum / n) * (value - sum / n);
+  return {sum / n, values.size() > 1 ? std::sqrt(squares / (n - 1)) : kAbsent};
+}
+
+std::vector<double> values_of(const std::vector<Figure>& figures) {
+  std::vector<double> out;
+  for (const auto& one : figures) out.push_back(one.value);
+  return out;
+}
+
+bool is_per_cent(const MetricSpec& metric) {
+  return metric.kind == Kind::kCurve || metric.kind == Kind::kRatio;
+}
+
+int decimals_of(const Evidence& evidence, const MetricSpec& metric) {
+  if (is_per_cent(metric)) return static_cast<int>(evidence.plan().exhibit->decimals);
+  const bool whole = metric.name == "clients" || metric.name == "samples" ||
+                     metric.name == "samples_min" || metric.name == "samples_max";
+  return whole || (metric.kind == Kind::kData && metric.name != "samples_std") ? 0 : 1;
+}
+
+/// "81.2 ± 0.4 (2 of 3)", "failed", or nothing where nothing ran.
+std::string our_text(const Evidence& evidence, const ExhibitSlot& slot, const MetricSpec& metric) {
+  const auto& seeds = evidence.plan().seeds;
+  for (size_t i = 0; i < seeds.size(); ++i)
+    if (const auto* cell = evidence.record(slot, i); cell && !cell->failed.empty()) return "failed";
+  const auto found = evidence.figures(slot, metric, "");
+  if (found.empty()) return "";
+  const auto [mean, spread] = over_seeds(values_of(found));
+  const int digits = decimals_of(evidence, metric);
+  const bool bound = std::any_of(found.begin(), found.end(), [](auto& f) { return f.bound; });
+  auto out = fmt::format("{}{:.{}f}", bound ? "> " : "", mean, digits);
+  // Data hardly differ between seeds, and what is counted not at all.
+  if (std::isfinite(spread) && (metric.kind != Kind::kData || spread > 0))
+    out += fmt::format(" ± {:.{}f}", spread, digits);
+  if (found.size() < seeds.size()) out += fmt::format(" ({} of {})", found.size(), seeds.size());
+  return out;
+}
+
+size_t index_of(const PaperExhibit& exhibit, const PaperColumn& column) {
+  return static_cast<size_t>(&column - exhibit.columns.data());
+}
+
+std::string published_text(const PaperExhibit& exhibit, const PaperRow& row,
+                           const PaperColumn& column, const std::string& metric) {
+  const auto found = row.published.find(metric);
+  const auto at = index_of(exhibit, column);
+  return found == row.published.end() || at >= found->second.size() ? "" : found->second[at];
+}
+
+std::string row_label(const ExhibitSlot& slot) {
+  const auto view = slot.view == "global" ? std::string("global model") : slot.view;
+  return slot.row->method.empty() ? slot.row->name : fmt::format("{} ({})", slot.row->name, view);
+}
+
+ReproducedTable table_of(const Evidence& evidence, const std::string& metric,
+                         const MetricSpec& spec) {
+  const auto& plan = evidence.plan();
+  ReproducedTable out{spec.title() + (is_per_cent(spec) ? ", %" : ""), {}, {}};
+  for (const auto* column : plan.columns) out.columns.push_back(column->name);
+  for (const auto* row : plan.rows) {
+    ReproducedTable::Row line{row_label(plan.slot(*row, *plan.columns.front())), {}};
+    for (const auto* column : plan.columns)
+      line.cells.push_back({our_text(evidence, plan.slot(*row, *column), spec),
+                            published_text(*plan.exhibit, *row, *column, metric)});
+    out.rows.push_back(std::move(line));
+  }
+  return out;
+}
+
+/// A row over the evaluated rounds, mean and deviation over seeds.
+svg::Series curve_series(const Evidence& evidence, const ExhibitSlot& slot,
+                         const MetricSpec& metric, int colour) {
+  std::map<double, std::vector<double>> by_round;
+  const auto& who = slot.column->who;
+  for (size_t i = 0; i < evidence.plan().seeds.size(); ++i) {
+    const auto* cell = evidence.record(slot, i);
+    if (!cell) continue;
+    const auto found = cell->curves.find(who + " " + slot.view);
+    if (found == cell->curves.end() || !found->second.series.contains(metric.name)) continue;
+    const auto& values = found->second.series.at(metric.name);
+    for (size_t k = 0; k < values.size() && k < found->second.rounds.size(); ++k)
+      if (std::isfinite(values[k])) by_round[found->second.rounds[k]].push_back(values[k]);
+  }
+  svg::Series out{row_label(slot), colour, {}};
+  out.dots = false;
+  for (const auto& [round, values] : by_round) {
+    const auto [mean, spread] = over_seeds(values);
+    out.points.push_back({round, mean, mean - spread, mean + spread});
+  }
+  return out;
+}
+
+ReproducedFigure curves_figure(const Evidence& evidence, const MetricSpec& metric) {
+  const auto& plan = evidence.plan();
+  const auto word = MetricSpec{.name = metric.name}.title();
+  ReproducedFigure out{
+      "Over rounds", "Mean over seeds; the band is ± one standard deviation over seeds.", {}};
+  for (const auto* column : plan.columns) {
+    svg::LineChart chart;
+    chart.label = fmt::format("{} over rounds, {}", word, column->name);
+    chart.x = {"Round", Quantity::kCount};
+    chart.x.tight = true;
+    chart.y = {word, Quantity::kFraction};
+    int colour = 0;
+    for (const auto* row : plan.rows)
+      chart.series.push_back(curve_series(evidence, plan.slot(*row, *column), metric, colour++));
+    out.panels.push_back({column->name, std::move(chart)});
+  }
+  return out;
+}
+
+std::optional<double> leading_number(const std::string& text) {
+  double out = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+  if (error != std::errc()) return std::nullopt;
+  return out;
+}
+
+/// Rows over the columns that have an x; a dashed line is what was published.
+ReproducedFigure sweep_figure(const Evidence& evidence, const std::string& name,
+                              const MetricSpec& metric) {
+  const auto& plan = evidence.plan();
+  svg::LineChart chart;
+  chart.label = metric.title() + " over the columns";
+  chart.x = {plan.exhibit->title, Quantity::kNumber};
+  chart.x.title = "setting";
+  chart.y = {metric.title() + (is_per_cent(metric) ? ", %" : ""), Quantity::kNumber};
+  int colour = 0;
+  for (const auto* row : plan.rows) {
+    svg::Series ours{row_label(plan.slot(*row, *plan.columns.front())), colour, {}};
+    svg::Series theirs{row->name + ", published", colour++, {}};
+    theirs.dashed = true;
+    for (const auto* column : plan.columns) {
+      if (!column->x) continue;
+      const auto [mean, spread] =
+          over_seeds(values_of(evidence.figures(plan.slot(*row, *column), metric, "")));
+      ours.points.push_back({*column->x, mean, mean - spread, mean + spread});
+      if (const auto number = leading_number(published_text(*plan.exhibit, *row, *column, name)))
+        theirs.points.push_back({*column->x, *number});
+    }
+    chart.series.push_back(std::move(ours));
+    if (!theirs.points.empty()) chart.series.push_back(std::move(theirs));
+  }
+  ReproducedFigure out{
+      "Over the settings", "Mean over seeds; the band is ± one standard deviation over seeds.", {}};
+  out.panels.push_back({"", std::move(chart)});
+  return out;
+}
+
+ReproducedFigure bars_figure(const Evidence& evidence, const MetricSpec& metric) {
+  const auto& plan = evidence.plan();
+  ReproducedFigure out{"Side by side", "A dot is a seed, the bar their mean.", {}};
+  for (const auto* column : plan.columns) {
+    svg::StripChart chart;
+    chart.label = fmt::format("{}, {}", metric.title(), column->name);
+    chart.value = {metric.title() + (is_per_cent(metric) ? ", %" : ""), Quantity::kNumber};
+    int colour = 0;
+    for (const auto* row : plan.rows) {
+      const auto& slot = plan.slot(*row, *column);
+      svg::StripRow strip{row_label(slot), colour++, {}};
+      for (size_t i = 0; i < plan.seeds.size(); ++i)
+        if (const auto one = evidence.figure(slot, i, metric, ""))
+          strip.samples.push_back({fmt::format("seed {}", plan.seeds[i]), one->value});
+      const auto [mean, spread] = over_seeds(values_of(evidence.figures(slot, metric, "")));
+      strip.centre = mean, strip.spread = spread;
+      chart.rows.push_back(std::move(strip));
+    }
+    out.panels.push_back({column->name, std::move(chart)});
+  }
+  return out;
+}
+
+/// What the methods showed on the first seed, first and last round.
+ReproducedFigure attention_figure(const Evidence& evidence) {
+  const auto& plan = evidence.plan();
+  ReproducedFigure out{"Attention", "First seed; the first and the last evaluated round.", {}};
+  for (const auto& slot : plan.slots) {
+    const auto* cell = evidence.record(slot, 0);
+    if (!cell) continue;
+    for (const auto& matrix : cell->matrices) {
+      svg::Matrix chart;
+      chart.label = fmt::format("{}, round {}", matrix.title, matrix.round);
+      chart.row_title = "client", chart.column_title = "of";
+      chart.rows = matrix.rows, chart.columns = matrix.columns, chart.values = matrix.values;
+      out.panels.push_back({fmt::format("{}, {}: {}, round {}", slot.row->name, slot.column->name,
+                                        matrix.title, matrix.round),
+                            std::move(chart)});
+    }
+  }
+  return out;
+}
+
+std::vector<ReproducedFigure> figures_of(const Evidence& evidence) {
+  const auto& exhibit = *evidence.plan().exhibit;
+  std::vector<ReproducedFigure> out;
+  const auto spec = [&](const std::string& metric) {
+    const auto found = metric_spec(metric, exhibit, "");
+    return found.ok() ? *found : MetricSpec{.name = "accuracy"};
+  };
+  if (exhibit.figure == "curves") out.push_back(curves_figure(evidence, spec(exhibit.metrics[0])));
+  if (exhibit.figure == "attention") out.push_back(attention_figure(evidence));
+  if (exhibit.figure == "sweep")
+    for (const auto& metric : exhibit.metrics)
+      out.push_back(sweep_figure(evidence, metric, spec(metric)));
+  if (exhibit.figure == "bars")
+    for (const auto& metric : exhibit.metrics) out.push_back(bars_figure(evidence, spec(metric)));
+  std::erase_if(out, [](const ReproducedFigure& figure) { return figure.panels.empty(); });
+  return out;
+}
+
+ReproducedClaim claim_line(const Verdict& verdict, int digits) {
+  ReproducedClaim out;
+  out.claim = verdict.claim->text;
+  if (!verdict.against.empty()) out.claim += fmt::format(" (best of them: {})", verdict.against);
+  if (!verdict.claim->metric.empty()) out.claim += fmt::format(", {}", verdict.metric);
+  if (!verdict.claim->source.empty()) out.claim += fmt::format(" [{}]", verdict.claim->source);
+  out.where = verdict.column, out.view = verdict.view, out.verdict = name_of(verdict.state);
+  const auto& test = verdict.test;
+  if (std::isfinite(test.difference) && verdict.pairs > 0)
+    out.difference = fmt::format("{:+.{}f}", test.difference, digits);
+  if (std::isfinite(test.low) && verdict.pairs > 1)
+    out.interval = fmt::format("{:+.{}f} … {:+.{}f}", test.low, digits, test.high, digits);
+  if (verdict.pairs > 0)
+    out.pairs = fmt::format("{} {}", verdict.pairs,
+                            verdict.by_clients   ? "clients, one seed"
+                            : verdict.pairs == 1 ? "seed"
+                                                 : "seeds");
+  if (verdict.pairs > 1 && !verdict.by_clients)
+    out.decided_by = test.needed > 0 ? fmt::format("{} seeds", test.needed)
+                                     : fmt::format("> {} seeds", kMostPairs);
+  return out;
+}
+
+/// What was chosen on validation data, at an edge or not.
+std::vector<std::string> choice_remarks(const Evidence& evidence) {
+  std::vector<std::string> out;
+  for (const auto& slot : evidence.plan().slots) {
+    const auto* chosen = evidence.chosen(slot);
+    if (slot.candidates.size() < 2 || !chosen) continue;
+    std::vector<Variant> all;
+    for (const auto& candidate : slot.candidates) all.push_back(candidate.variant);
+    out.push_back(fmt::format("{}, {}: {} (chosen on validation data)", slot.row->name,
+                              slot.column->name, note_of_choice(chosen->variant, all).text));
+  }
+  return out;
+}
+
+std::vector<std::string> failure_remarks(const Evidence& evidence) {
+  std::vector<std::string> out;
+  std::set<std::string> processors;
+  double seconds = 0;
+  for (const auto& slot : evidence.plan().slots) {
+    for (size_t i = 0; i < evidence.plan().seeds.size(); ++i) {
+      const auto* cell = evidence.record(slot, i);
+      if (!cell) continue;
+      seconds += cell->wall_seconds, processors.insert(cell->processor);
+      if (!cell->failed.empty())
+        out.push_back(fmt::format("{}, {}, seed {} failed: {}", slot.row->name, slot.column->name,
+                                  evidence.plan().seeds[i], cell->failed));
+    }
+  }
+  if (!processors.empty())
+    out.push_back(fmt::format("{} of run time on {}", human_seconds(seconds),
+                              join({processors.begin(), processors.end()}, " and ")));
+  return out;
+}
+
+/// Lines that the settings of all cells share.
+std::vector<std::string> common_settings(const Evidence& evidence) {
+  std::vector<std::string> out;
+  bool first = true;
+  for (const auto& slot : evidence.plan().slots) {
+    const auto lines = settings_of(slot.candidates.front().by_seed.front());
+    if (first) out = lines;
+    first = false;
+    std::erase_if(out, [&](const std::string& line) {
+      return std::find(lines.begin(), lines.end(), line) == lines.end();
+    });
+  }
+  return out;
+}
+
+}  // namespace
+
+ReproducedExhibit reproduced(const Evidence& evidence, const std::vector<std::string>& remarks) {
+  const auto& plan = evidence.plan();
+  const auto& exhibit = *plan.exhibit;
+  ReproducedExhibit out;
+  out.id = exhibit.id, out.title = exhibit.title, out.paper = exhibit.paper, out.size = plan.size;
+  out.note = exhibit.note, out.reading = plan.size == "tiny" ? "" : exhibit.reading;
+  out.command = fmt::format("tessera reproduce {} --size {} --seeds {}", exhibit.id, plan.size,
+                            plan.seeds.size());
+  for (const auto& metric : exhibit.metrics)
+    if (const auto spec = metric_spec(metric, exhibit, ""); spec.ok())
+      out.tables.push_back(table_of(evidence, metric, *spec));
+  out.figures = figures_of(evidence);
+  // Differences have a digit more than the figures.
+  for (const auto& verdict : evidence.verdicts())
+    out.claims.push_back(claim_line(verdict, static_cast<int>(exhibit.decimals) + 1));
+  out.remarks = remarks;
+  for (auto& more : {choice_remarks(evidence), failure_remarks(evidence)})
+    out.remarks.insert(out.remarks.end(), more.begin(), more.end());
+  out.settings = common_settings(evidence);
+  return out;
+}
+
+}  // namespace tessera

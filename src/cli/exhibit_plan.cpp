@@ -1,0 +1,171 @@
+#include "cli/exhibit_plan.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "base/text.hpp"
+#include "cli/cell_record.hpp"
+#include "cli/metric_text.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string method_name(const PaperRow& row) {
+  return row.method.substr(0, row.method.find_first_of(":@"));
+}
+
+bool is_wanted(const PaperRow& row, const std::vector<std::string>& only) {
+  return only.empty() || std::any_of(only.begin(), only.end(), [&](const std::string& name) {
+           return name == row.name || name == row.method || name == method_name(row);
+         });
+}
+
+Status known_rows(const PaperExhibit& exhibit, const std::vector<std::string>& only) {
+  std::vector<std::string> known;
+  for (const auto& row : exhibit.rows) known.push_back(row.name), known.push_back(method_name(row));
+  for (const auto& name : only)
+    if (std::none_of(exhibit.rows.begin(), exhibit.rows.end(),
+                     [&](const PaperRow& row) { return is_wanted(row, {name}); }))
+      return fail(Error::kInvalid, "--only: {} has no row '{}'{}", exhibit.id, name,
+                  suggestion(name, known));
+  return ok();
+}
+
+Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
+                              const PaperColumn& column, const PlanOptions& options) {
+  const auto& exhibit = *plan.exhibit;
+  ExhibitSlot out{&row, &column, row.view, {}};
+  std::vector<Variant> variants(1);
+  if (!row.method.empty()) {
+    const auto grids = exhibit.grids_at.find(plan.size);
+    const auto place = row.place.text + ": method";
+    TESSERA_ASSIGN(
+        const auto text,
+        with_grid(row.method,
+                  grids == exhibit.grids_at.end() ? std::vector<std::string>() : grids->second,
+                  exhibit.file + ": grid"));
+    TESSERA_ASSIGN(variants, variants_of(text, place));
+  }
+  for (auto& variant : variants) {
+    int64_t seed = plan.seeds.front();
+    const auto load = [&](const std::vector<std::string>& sets) {
+      return exhibit_experiment(exhibit, plan.size, column, row, variant.method, sets, seed,
+                                options.data_dir);
+    };
+    ExhibitCandidate candidate;
+    TESSERA_ASSIGN(candidate.variant, without_factors(variant, load));
+    for (const int64_t one : plan.seeds) {
+      seed = one;
+      TESSERA_ASSIGN(auto experiment, load(candidate.variant.sets()));
+      candidate.digests.push_back(record_digest(experiment));
+      candidate.by_seed.push_back(std::move(experiment));
+    }
+    if (!variant.view.empty()) out.view = variant.view;
+    if (out.view.empty())
+      out.view = candidate.by_seed.front().headline() == View::kPre ? "pre" : "post";
+    out.candidates.push_back(std::move(candidate));
+  }
+  return out;
+}
+
+/// Both sides of a claim must have had the same local training.
+Status check_claim(const ExhibitPlan& plan, const PaperClaim& claim) {
+  TESSERA_RETURN_IF_ERROR(
+      metric_spec(claim.metric.empty() ? plan.exhibit->metrics.front() : claim.metric,
+                  *plan.exhibit, claim.place.text)
+          .status());
+  if (!claim.view.empty()) return ok();
+  std::string first;
+  const auto same = [&](const PaperRow& row) -> Status {
+    const auto& slot = plan.slot(row, *plan.columns.front());
+    if (first.empty()) first = slot.view;
+    if (slot.view == first) return ok();
+    return fail(Error::kInvalid,
+                "{}: that = \"{}\" compares view {} with view {} of '{}'; give the claim a view, "
+                "as in view = \"post\"",
+                claim.place.text, claim.text, first, slot.view, row.name);
+  };
+  const auto there = [&](const PaperRow& row) {
+    return std::find(plan.rows.begin(), plan.rows.end(), &row) != plan.rows.end();
+  };
+  for (const auto* side : {&claim.left, &claim.right})
+    for (const auto& term : *side)
+      if (const auto* row = plan.exhibit->row(term.row); there(*row))
+        TESSERA_RETURN_IF_ERROR(same(*row));
+  if (claim.all)
+    for (const auto* row : plan.rows)
+      if (!row->reference) TESSERA_RETURN_IF_ERROR(same(*row));
+  return ok();
+}
+
+}  // namespace
+
+const ExhibitSlot& ExhibitPlan::slot(const PaperRow& row, const PaperColumn& column) const {
+  return *std::find_if(slots.begin(), slots.end(), [&](const ExhibitSlot& slot) {
+    return slot.row == &row && slot.column == &column;
+  });
+}
+
+size_t ExhibitPlan::cells() const {
+  std::set<std::string> digests;
+  size_t open = 0;
+  for (const auto& slot : slots) {
+    for (const auto& candidate : slot.candidates)
+      for (const auto& digest : candidate.digests) {
+        digests.insert(digest);
+        if (slot.candidates.size() > 1) break;
+      }
+    if (slot.candidates.size() > 1) open += seeds.size() - 1;
+  }
+  return digests.size() + open;
+}
+
+Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options) {
+  ExhibitPlan plan{&exhibit, options.size, {}, {}, {}, {}};
+  const auto seeds = options.seeds > 0 ? options.seeds : exhibit.seeds_of(options.size);
+  for (int64_t seed = 1; seed <= seeds; ++seed) plan.seeds.push_back(seed);
+  TESSERA_RETURN_IF_ERROR(known_rows(exhibit, options.only));
+  for (const auto& metric : exhibit.metrics)
+    TESSERA_RETURN_IF_ERROR(metric_spec(metric, exhibit, exhibit.file + ": metrics").status());
+  for (const auto& column : exhibit.columns)
+    if (column.layer.has(options.size)) plan.columns.push_back(&column);
+  for (const auto& row : exhibit.rows)
+    if (row.layer.has(options.size) && is_wanted(row, options.only)) plan.rows.push_back(&row);
+  if (plan.rows.empty() || plan.columns.empty())
+    return fail(Error::kInvalid, "{}: nothing is there at size {}", exhibit.file, options.size);
+  for (const auto* row : plan.rows)
+    for (const auto* column : plan.columns) {
+      TESSERA_ASSIGN(auto slot, plan_slot(plan, *row, *column, options));
+      plan.slots.push_back(std::move(slot));
+    }
+  for (const auto& claim : exhibit.claims) TESSERA_RETURN_IF_ERROR(check_claim(plan, claim));
+  return plan;
+}
+
+Result<std::vector<PaperExhibit>> load_exhibits(const std::string& dir) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (auto it = fs::directory_iterator(dir, error); !error && it != fs::directory_iterator();
+       it.increment(error))
+    if (it->path().extension() == ".toml") paths.push_back(it->path().string());
+  if (paths.empty())
+    return fail(Error::kNotFound,
+                "{}: holds no exhibits (*.toml); start in the source tree, or say --exhibits DIR",
+                dir);
+  std::sort(paths.begin(), paths.end(), natural_less);
+  std::vector<PaperExhibit> out;
+  for (const auto& path : paths) {
+    TESSERA_ASSIGN(auto exhibit, load_exhibit(path));
+    for (const auto& other : out)
+      if (other.id == exhibit.id)
+        return fail(Error::kInvalid, "{}: id \"{}\" is that of {}, too", path, exhibit.id,
+                    other.file);
+    out.push_back(std::move(exhibit));
+  }
+  return out;
+}
+
+}  // namespace tessera

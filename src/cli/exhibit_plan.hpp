@@ -1,0 +1,56 @@
+// Which runs an exhibit is made of: a cell is a column × a row × a seed, and one ordinary run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/variants.hpp"
+#include "run/paper_exhibit.hpp"
+
+namespace tessera {
+
+/// A row's method with fixed settings, in one column.
+struct ExhibitCandidate {
+  Variant variant;
+  std::vector<Experiment> by_seed;
+  std::vector<std::string> digests;  // of their records
+};
+
+/// Several candidates: the one that is best on validation data, in the row's view and on the first
+/// seed, is the cell.
+struct ExhibitSlot {
+  const PaperRow* row = nullptr;
+  const PaperColumn* column = nullptr;
+  std::string view;  // pre, post, global: what the row shows
+  std::vector<ExhibitCandidate> candidates;
+};
+
+struct ExhibitPlan {
+  const PaperExhibit* exhibit = nullptr;
+  std::string size;
+  std::vector<int64_t> seeds;
+  std::vector<const PaperRow*> rows;  // that this size has
+  std::vector<const PaperColumn*> columns;
+  std::vector<ExhibitSlot> slots;  // row by row
+
+  const ExhibitSlot& slot(const PaperRow& row, const PaperColumn& column) const;
+  /// Cells that will have run when all is done, of rows with a choice the first seed's of all.
+  size_t cells() const;
+};
+
+struct PlanOptions {
+  std::string size = "small";
+  int64_t seeds = 0;              // 0: as many as the exhibit says
+  std::vector<std::string> only;  // names of rows or methods; empty: all
+  std::string data_dir;
+};
+
+/// Checks every experiment of the exhibit at this size; touches no data. `exhibit` must outlive the
+/// result. kInvalid is a sentence with file, line and key.
+Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options);
+
+/// Every exhibit of a directory, by id in natural order. kInvalid also where an id is there twice;
+/// kNotFound says where to look.
+Result<std::vector<PaperExhibit>> load_exhibits(const std::string& dir);
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+// A table or figure of a paper, made again: the page, and the same as Markdown.
+#pragma once
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "report/svg.hpp"
+
+namespace tessera {
+
+/// All texts; the page escapes them.
+struct ReproducedCell {
+  std::string ours, published;  // either may be empty
+};
+
+struct ReproducedTable {
+  std::string title;  // what the figures are: "accuracy, %"
+  std::vector<std::string> columns;
+  struct Row {
+    std::string name;
+    std::vector<ReproducedCell> cells;  // one a column
+  };
+  std::vector<Row> rows;
+
+  /// Whether anything was published for a column.
+  bool has_published(size_t column) const;
+};
+
+struct ReproducedFigure {
+  std::string title, caption;
+  struct Panel {
+    std::string title;
+    std::variant<svg::LineChart, svg::StripChart, svg::Matrix> chart;
+  };
+  std::vector<Panel> panels;
+};
+
+struct ReproducedClaim {
+  std::string claim, where, view, difference, interval, pairs, verdict, decided_by;
+};
+
+struct ReproducedExhibit {
+  std::string id, title, paper, size;
+  std::string state;    // "24 of 30 cells"
+  std::string command;  // that makes it
+  std::string note, reading;
+  std::vector<ReproducedTable> tables;
+  std::vector<ReproducedFigure> figures;
+  std::vector<ReproducedClaim> claims;
+  std::vector<std::string> remarks;   // what was left out or chosen, a line each
+  std::vector<std::string> settings;  // what all cells have in common, a line each
+};
+
+std::string reproduced_page(const ReproducedExhibit& exhibit);
+/// A section of a document; `level` is the number of # of its heading.
+std::string reproduced_markdown(const ReproducedExhibit& exhibit, int level);
+
+/// A page with a line for every exhibit, which links to ID.html beside it, and a document with all
+/// of them. Verdicts are counted by paper first.
+std::string reproduced_index(const std::vector<ReproducedExhibit>& exhibits);
+std::string reproduced_document(const std::vector<ReproducedExhibit>& exhibits);
+
+}  // namespace tessera
