@@ -150,8 +150,14 @@ bool Coordinator::there(int64_t member) {
 bool Coordinator::wait_for_clients(int64_t count, std::chrono::steady_clock::time_point until,
                                    const std::atomic<bool>* stop) {
   std::unique_lock lock(mutex_);
+  const auto clients_there = [&] {
+    int64_t n = 0;
+    for (int64_t id = 0; id < std::ssize(parts_.book->names().clients); ++id)
+      n += parts_.book->present(id) && !tallies_[static_cast<size_t>(id)].denied;
+    return n;
+  };
   // A signal handler cannot notify: look now and then.
-  while (parts_.book->clients_present() < count) {
+  while (clients_there() < count) {
     if ((stop && stop->load()) || std::chrono::steady_clock::now() >= until) return false;
     came_.wait_for(lock, std::chrono::milliseconds(100));
   }

@@ -56,7 +56,7 @@ class Coordinator final : public ServiceHost {
   bool there(int64_t member);
   /// Whoever the first member's facts have made it of; none before that.
   std::shared_ptr<const Session> session();
-  /// Waits until so many clients are present; false at `until` or once `stop` is set.
+  /// Waits until so many clients are there(); false at `until` or once `stop` is set.
   bool wait_for_clients(int64_t count, std::chrono::steady_clock::time_point until,
                         const std::atomic<bool>* stop);
   /// For status: what is going on. `seconds`: until its deadline; 0: there is none.

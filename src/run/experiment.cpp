@@ -338,11 +338,18 @@ class Loader {
   }
   bool good(const std::string& section) const { return !bad_sections_.contains(section); }
 
+  // A server reads no data of its members: each says itself where its own are.
+  DataOptions data_to_check() const {
+    auto out = experiment_.data;
+    if (out.data_dir.empty() && !experiment_.serve.members.empty()) out.data_dir = "of each member";
+    return out;
+  }
+
   void check_combinations() {
     if (good("")) check_name();
     // Of a section with errors the names can still be wrong: all is said at once.
     for (const auto& problem :
-         good("data") ? check_data(experiment_.data) : check_data_names(experiment_.data))
+         good("data") ? check_data(data_to_check()) : check_data_names(experiment_.data))
       report(place_of("data", problem.substr(0, problem.find(' '))), "data." + problem);
     if (good("train") && experiment_.train.optimizer == "adam" && experiment_.train.momentum > 0)
       report(place_of("train", "momentum"),

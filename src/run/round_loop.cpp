@@ -148,6 +148,9 @@ Status RoundLoop::play() {
     }
     if (last) return ok();
     if (parts_.stop && parts_.stop->load()) return interrupted();
+    const auto ready = parts_.before_round ? parts_.before_round() : ok();
+    if (error_of(ready) == Error::kInterrupted) return interrupted();
+    TESSERA_RETURN_IF_ERROR(ready);
     tell("training");
     auto report = parts_.driver.play(round_ + 1);
     if (error_of(report.status()) == Error::kInterrupted) return interrupted();

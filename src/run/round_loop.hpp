@@ -37,6 +37,8 @@ struct LoopParts {
   std::function<void(const std::string&)> on_note = {};
   /// After the state of before round 1 was made and nothing was saved yet.
   std::function<Status()> on_start = {};
+  /// Before each round; may wait. kInterrupted ends the loop as a stop does.
+  std::function<Status()> before_round = {};
   std::function<void(const RoundReport&)> on_round = {};
   /// Before the last evaluation, and after it.
   std::function<Status()> before_last = {};

@@ -78,6 +78,9 @@ class Serving {
   Result<nlohmann::json> play();
   Result<nlohmann::json> rounds(const Session& session);
   Status wait_for_start();
+  /// Until enough clients are there for a round to count, at most for the time of a round. Nobody
+  /// waits for who is not there, so rounds would otherwise be used up in a moment.
+  Status wait_for_quorum();
   /// Until everybody who is there has heard that it is over, or `linger` has passed.
   void say_goodbye();
   bool stopped() const { return request_.stop && request_.stop->load(); }
@@ -171,6 +174,27 @@ Status Serving::wait_for_start() {
               printable(join(host_->book().missing(), ", "), 200));
 }
 
+Status Serving::wait_for_quorum() {
+  const auto& book = host_->book();
+  const int64_t all = std::ssize(book.names().clients);
+  int64_t left = 0;
+  for (int64_t id = 0; id < all; ++id) left += book.has_left(id);
+  if (left == all)
+    return fail(Error::kBusy,
+                "every client has left for good: there is nobody to go on with; what was learned "
+                "is in {}",
+                request_.state);
+  const auto needed = std::clamp<int64_t>(experiment_.federation.min_replies, 1, all);
+  if (host_->wait_for_clients(needed, Clock::now(), request_.stop)) return ok();
+  host_->note(fmt::format("fewer than {} clients are there; waiting for more", needed));
+  const double seconds = experiment_.serve.deadline;
+  const auto until =
+      seconds > 0 ? Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds))
+                  : Clock::time_point::max();
+  host_->wait_for_clients(needed, until, request_.stop);
+  return stopped() ? fail(Error::kInterrupted, "stopped") : ok();
+}
+
 Result<nlohmann::json> Serving::play() {
   if (finished_before_) {
     TESSERA_ASSIGN(auto summary, read_finished(request_.state, experiment_.toml()));
@@ -217,6 +241,7 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
                         if (request_.on_progress) request_.on_progress(progress);
                       },
                   .on_note = [this](const std::string& text) { host_->note(text); }};
+  parts.before_round = [this] { return wait_for_quorum(); };
   parts.on_round = [&](const RoundReport& report) {
     host_->note_round(report,
                       cohort_of(session.seed(), report.round, session.clients(),

@@ -87,6 +87,22 @@ TEST_F(Trouble, ARoundWithoutAnybodyEndsAtItsDeadline) {
   EXPECT_EQ(json("state/summary.json")["rounds"], 4);
 }
 
+TEST_F(Trouble, RoundsAreNotUsedUpWhenEverybodyHasGone) {
+  federation("fedavg", 2000, "deadline = 30\n");
+  make_identities();
+  start_everybody();
+  ASSERT_TRUE(server_->wait_until([&] { return rounds_done("state") >= 1; })) << server_->err();
+  for (const auto& name : names_) {
+    const auto left =
+        tessera({"leave", "--server", address_, "--identity", identities_ + "/id-" + name});
+    EXPECT_EQ(left.code, 0) << left.err;
+  }
+  const auto served = server_->wait(seconds(60));
+  EXPECT_EQ(served.code, 1) << served.err;
+  EXPECT_THAT(served.err, HasSubstr("every client has left for good"));
+  EXPECT_LT(rounds_done("state"), 1000);
+}
+
 TEST_F(Trouble, WhoseServerVanishesGoesOnWhenItIsBackAndCanBeStopped) {
   federation("fedavg", 5);
   make_identities();
