@@ -73,7 +73,7 @@ TEST_P(Tiny, AllCellsRunOnceAndAreShown) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Papers, Tiny, ::testing::Values("HAM", "PFHT", "ACS", "MPER", "CBAM"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& paper) { return std::string(paper.param); });
 
 // The other sizes are too long to run; their experiments are checked, all of them.
 TEST_F(AtTiny, EverySizeIsAnExperiment) {
