@@ -125,8 +125,10 @@ Result<Task> decode_task(std::shared_ptr<const Bytes> bytes) {
 Bytes encode_reply(const Reply& reply) {
   TensorDict all{
       {"numbers", at::tensor({reply.loss, reply.cpu_seconds}, at::kDouble).view({1, 2})}};
-  put_all(all, "up/", reply.up);
-  if (reply.evaluation) all.merge(evaluation_tensors(*reply.evaluation));
+  if (reply.status.ok()) {  // of a failure nothing else travels
+    put_all(all, "up/", reply.up);
+    if (reply.evaluation) all.merge(evaluation_tensors(*reply.evaluation));
+  }
   return encode(all, metadata_of(ReplyEnvelope{.client = reply.client,
                                                .kind = reply.kind,
                                                .round = reply.round,

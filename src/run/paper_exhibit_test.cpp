@@ -123,8 +123,8 @@ TEST(PaperExhibit, ErrorsAreASentenceWithFileLineAndKey) {
               HasSubstr("must be of the form 'A > B'"));
   EXPECT_THAT(problem(replaced("view = \"post\"", "view = \"after\"")),
               HasSubstr("view = \"after\" is none of pre, post, global, own"));
-  EXPECT_THAT(problem(replaced("columns = [\"skewed\"]", "columns = [\"skew\"]")),
-              HasSubstr("there is no column 'skew' (did you mean 'skewed'?)"));
+  EXPECT_THAT(problem(replaced("columns = [\"skewed\"]", "columns = [\"skewd\"]")),
+              HasSubstr("there is no column 'skewd' (did you mean 'skewed'?)"));
   EXPECT_THAT(problem(replaced("name = \"even\"", "name = \"skewed\"")),
               HasSubstr("'skewed' is there twice"));
   EXPECT_THAT(problem(replaced("seeds = 1\n", "seeds = \"one\"\n")),

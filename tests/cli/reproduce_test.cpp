@@ -139,7 +139,7 @@ TEST_F(Reproduce, WrongWords) {
   expect_wrong({"TOY-T2"}, "there is no exhibit 'TOY-T2'");
   expect_wrong({"TOY-T1", "--size", "huge"}, "huge");
   expect_wrong({"TOY-T1", "--only", "fedpet"},
-               "TOY-T1 has no row 'fedpet' (did you mean 'fedper'?)");
+               "TOY-T1 has no row 'fedpet' (did you mean 'FedPer'?)");
   exhibit("[[claim]]\nthat = \"FedPer > Fedavg\"\n");
   expect_wrong({"TOY-T1"}, "/x/TOY-T1.toml:");
   exhibit("[[row]]\nname = \"P\"\nmethod = \"fedprox:nu=1\"\n");

@@ -234,7 +234,7 @@ TEST(ReportComparison, LinksToItsRuns) {
 TEST(ReportComparison, ARowThatFailedSaysWhy) {
   const auto page = comparison();
   EXPECT_THAT(page, ::testing::ContainsRegex("<td[^>]*>pfedme</td><td class=\"reason\" "
-                                             "colspan=\"11\">failed: pfedme-s1: round 3: the loss "
+                                             "colspan=\"13\">failed: pfedme-s1: round 3: the loss "
                                              "is not finite &lt;&amp;&gt;</td>"));
   const auto left_out = *compare_report(
       "t", {},

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <sstream>
 
+#include "base/key.hpp"
+#include "io/npy.hpp"
 #include "io/sqlite.hpp"
 
 namespace tessera::testing {
@@ -42,11 +45,35 @@ void FederationPlay::federation(const std::string& method, int rounds, const std
     if (newcomers.find(name) == std::string::npos) members += (members.empty() ? "" : ",") + name;
   write("e.toml", "name = \"toy\"\nrounds = " + std::to_string(rounds) +
                       "\n[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"" +
-                      path("data") +
-                      "\"\nclass_names = \"x,y,z\"\n[model]\nname = \"mlp100\"\n[train]\nlr = 0.1\n"
+                      path("data") + "\"\nclass_names = \"x,y,z\"\n[model]\nname = \"" + model_ +
+                      "\"\n[train]\nlr = 0.1\n"
                       "batch = 8\n[federation]\neval_every = 3\n[serve]\nmembers = \"" +
                       members + "\"\nnewcomers = \"" + newcomers + "\"\nhold = " + hold_ + "\n" +
-                      serve + "[method]\nname = \"" + method + "\"\n");
+                      serve + "[method]\nname = \"" + method + "\"\n" + method_options_);
+}
+
+void FederationPlay::pictures() {
+  constexpr int64_t kPixels = 28 * 28;
+  for (size_t client = 0; client < names_.size(); ++client) {
+    Rng rng(derive(12, static_cast<int64_t>(client)));
+    std::map<std::string, Npy> arrays;
+    for (const auto& [part, n] : {std::pair{"train", int64_t{12}}, {"val", 4}, {"test", 6}}) {
+      std::vector<float> x;
+      std::vector<int64_t> y;
+      for (int64_t i = 0; i < n; ++i) {
+        y.push_back(i % 3);
+        for (int64_t k = 0; k < kPixels; ++k)  // a class is a third of the picture that is bright
+          x.push_back(static_cast<float>((3 * k / kPixels == y.back()) + 0.3 * rng.normal()));
+      }
+      Npy pixels{DType::kF32, {n, 1, 28, 28}, Bytes(x.size() * sizeof(float))};
+      Npy labels{DType::kI64, {n}, Bytes(y.size() * sizeof(int64_t))};
+      std::memcpy(pixels.data.data(), x.data(), pixels.data.size());
+      std::memcpy(labels.data.data(), y.data(), labels.data.size());
+      arrays[std::string("x_") + part] = std::move(pixels);
+      arrays[std::string("y_") + part] = std::move(labels);
+    }
+    ASSERT_TRUE(write_npz(path("data/client-" + names_[client] + ".npz"), arrays).ok());
+  }
 }
 
 // Once for all tests: six programs start for it. The directory goes with the process.

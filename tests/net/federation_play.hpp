@@ -49,8 +49,13 @@ class FederationPlay : public Playground {
   std::string simulated_digest();
 
   std::string address_;
-  std::string hold_ = "0.5";  // seconds
-  std::string identities_;    // directory with id-NAME for each
+  /// Data of pictures, 28×28 and grey, for methods that need a network of such.
+  void pictures();
+
+  std::string model_ = "mlp100";
+  std::string hold_ = "0.5";    // seconds
+  std::string method_options_;  // further lines for [method]
+  std::string identities_;      // directory with id-NAME for each
   std::unique_ptr<Process> server_;
   std::map<std::string, std::unique_ptr<Process>> clients_;
   const std::vector<std::string> names_{"a", "b", "c", "d"};

@@ -98,7 +98,7 @@ void slow_loris(const Asked& asked) {
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   v1::StoredReply stored;
   const auto writer = stub->Deliver(&context, &stored);
-  const Bytes data(10);
+  const Bytes data(4096);  // enough not to be slow yet
   v1::Chunk chunk;
   chunk.set_ticket(asked.ticket);
   chunk.set_data(data.data(), data.size());
@@ -150,7 +150,7 @@ const std::vector<Case>& cases() {
       {"another client's ticket", another_clients_ticket, "lost", "Stored: not this member's task"},
       {"oversized header", oversized_header, "reply:"},
       {"zstd bomb", zstd_bomb, "guard/zstd"},
-      {"slow loris", slow_loris, "lost", "Deliver: nothing moved for 1 s"}};
+      {"slow loris", slow_loris, "lost", "Deliver: nothing moved for 1.0 s"}};
   return all;
 }
 

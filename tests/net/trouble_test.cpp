@@ -214,7 +214,7 @@ TEST_F(Mistakes, OfWhoServes) {
   ASSERT_TRUE(waits_for(*server_, "listening", {})) << server_->err();
   auto words = serve_words();
   words[5] = path("another-state");
-  expect_sentence(tessera(words), "in use");
+  expect_sentence(tessera(words), "another program listens there");
   words = serve_words();
   expect_sentence(tessera(words), path("state"));  // another process has it
   words[5] = path("another-state"), words[3] = "203.0.113.7:7443";

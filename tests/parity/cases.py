@@ -38,7 +38,7 @@ APFL = {"alpha0": 0.4, "eta_a": 0.5}
 APFL_WRONG = [{"eta_a": 0.0}, {"gradient": "at v"}]
 FEDAMP = {"mode": "heur", "x0": 0.3, "s": 5.0, "prox": 0.5}
 FEDAMP_WRONG = [{"prox": 0.0}, {"s": 0.0}]
-ACS_WRONG = [{"p": 0.0}, {"self": "left out"}]
+ACS_WRONG = [{"p": 0.0}, {"alpha": 0.77}]
 FO = {"mode": "fo", "alpha": 0.05, "beta": 0.05}
 HF = {"mode": "hf", "alpha": 0.01, "beta": 0.05}
 

@@ -205,7 +205,7 @@ def acs_mixture(models, circle, i, options):
     threshold = torch.quantile(torch.stack([s[j, k] for j, k in s if j < k]), options["p"])
     weights = {j: s[i, j] for j in circle
                if j != i and s[i, j] >= threshold - 1e-7 and s[i, j] > 0}
-    weights[i] = 0.0 if options.get("self") == "left out" else 1.0
+    weights[i] = 1.0
     mixed = sum(v * models[j] for j, v in weights.items()) / sum(weights.values())
     return models[i] + options["alpha"] * (mixed - models[i])
 
