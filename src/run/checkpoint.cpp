@@ -37,6 +37,15 @@ Result<std::map<std::string, std::string>> read_facts(Database& database) {
   }
 }
 
+/// As a process leaves it that died after making the file and before making its tables: nothing, or
+/// whole pages. SQLite also takes a file that was cut off within its header for a new one.
+Result<bool> never_begun(Database& database, uintmax_t size_before) {
+  constexpr uintmax_t kPage = 4096;
+  TESSERA_ASSIGN(auto count, database.prepare("SELECT count(*) FROM sqlite_master"));
+  TESSERA_ASSIGN(const bool found, count.step());
+  return found && count.integer(0) == 0 && size_before % kPage == 0;
+}
+
 }  // namespace
 
 std::string checkpoint_path(const std::string& dir) { return dir + "/checkpoint/state.sqlite"; }
@@ -121,10 +130,16 @@ void CheckpointFile::settle() {
 Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::string& dir) {
   const auto path = checkpoint_path(dir);
   if (!std::filesystem::exists(path)) return fail(Error::kNotFound, "{}: no such file", path);
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);  // opening it may write a page
+  if (error) return damaged(path, error.message());
   auto opened = Database::open(path, Database::Mode::kReadWrite);
   if (!opened.ok()) return damaged(path, message(opened.status()));
   if (const auto whole = opened->quick_check(); !whole.ok()) return damaged(path, message(whole));
   CheckpointFile file(*std::move(opened));
+  const auto fresh = never_begun(file.database_, size);
+  if (!fresh.ok()) return damaged(path, message(fresh.status()));
+  if (*fresh) return fail(Error::kNotFound, "{}: empty", path);
   auto facts = read_facts(file.database_);
   if (!facts.ok()) return damaged(path, message(facts.status()));
   // Died between making the file and the first save: nothing was computed yet.

@@ -121,6 +121,14 @@ TEST_F(Checkpoints, WithoutOneItIsNotFound) {
   EXPECT_THAT(load(), FailsWith(Error::kNotFound, path_));
 }
 
+// Found by killing a server at its start: it then refused to start again.
+TEST_F(Checkpoints, OneThatDiedBeforeItHadTablesIsNotFound) {
+  fs::create_directories(fs::path(path_).parent_path());
+  { ASSERT_TRUE(Database::open(path_, Database::Mode::kReadWrite).ok()); }
+  ASSERT_TRUE(fs::exists(path_));
+  EXPECT_THAT(load(), FailsWith(Error::kNotFound, path_));
+}
+
 // SQLite has bytes that mean nothing; what loads must be what was saved.
 TEST_F(Checkpoints, NoDamageLoadsAsAnotherState) {
   save_first();
