@@ -15,7 +15,7 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 // So often it is looked whether the run was stopped and who has gone.
 constexpr std::chrono::milliseconds kBoardLook{100};
 // Settlements that wait for the disk together: a file system writes many files about as fast as
-// one. Measured on ext4: 1,000 of them in 0.6 s, one after the other 7.5 s.
+// one (measured on ext4: 7.5 ms a file one after the other, 0.5 ms by 16 threads).
 constexpr size_t kSettlesAtOnce = 64;
 constexpr int kSettleThreads = 16;
 
