@@ -3,30 +3,12 @@
 
 #include <ATen/ATen.h>
 
-#include "method/any_method.hpp"
+#include "method/rules/rule.hpp"
 
 namespace tessera {
 namespace {
 
-struct Majority {
-  using Server = Nothing;
-  using Client = Nothing;
-  using Down = Nothing;
-  using Up = Nothing;
-
-  TrainOptions train;
-  static void options(auto&, auto&&) {}
-
-  Server init_server(const Setup&) const { return {}; }
-  Client init_client(const Local&) const { return {}; }
-  void broadcast(const Server&, std::span<const Ask<>> asks, const Setup&,
-                 const Send<Down>& send) const {
-    for (const auto& ask : asks) send(ask, {});
-  }
-  Step<Client, Up> local_update(const Client&, const Down&, const Local&) const { return {}; }
-  Up expected(const Server&, Why, const Setup&) const { return {}; }
-  Server aggregate(Server, std::span<const Received<Up>>, const Setup&) const { return {}; }
-
+struct Majority : Rule {
   // Logits are logarithms of the class shares, so that probabilities are these shares. One sample
   // more of every class keeps them finite and their order; of equals the first class is taken.
   Personal personalize(const Client&, const Down&, const Local& local, View) const {
