@@ -16,17 +16,6 @@ constexpr int64_t kMostSeeds = 1000;
 
 const std::string kBothViews = "fedavg";  // its post view is a baseline of its own
 
-std::vector<std::string> split(const std::string& list, char at) {
-  std::vector<std::string> out(1);
-  for (const char c : list) {
-    if (c == at)
-      out.emplace_back();
-    else if (c != ' ')
-      out.back() += c;
-  }
-  return out;
-}
-
 /// One cell per seed of a variant; problems are collected, each once.
 Status add_candidate(const CompareArgs& args, Variant variant,
                      const std::vector<std::optional<int64_t>>& seeds, PlannedRow& row,
@@ -96,7 +85,7 @@ std::string file_name(std::string label) {
 
 Result<std::vector<int64_t>> seed_list(const std::string& list) {
   std::vector<int64_t> out;
-  for (const auto& text : split(list, ',')) {
+  for (const auto& text : pieces(list, ',')) {
     int64_t seed = -1;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
     if (error != std::errc() || end != text.data() + text.size() || seed < 0)
@@ -125,7 +114,7 @@ Result<std::vector<PlannedRow>> plan_comparison(const CompareArgs& args) {
   std::vector<PlannedRow> rows;
   std::vector<std::string> problems;
   std::set<std::string> labels;
-  for (const auto& text : split(args.methods, ',')) {
+  for (const auto& text : pieces(args.methods, ',')) {
     TESSERA_ASSIGN(const auto whole, with_grid(text, args.grids, "--grid"));
     TESSERA_ASSIGN(const auto variants, variants_of(whole, "--methods"));
     PlannedRow row;

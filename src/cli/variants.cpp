@@ -9,17 +9,6 @@
 namespace tessera {
 namespace {
 
-std::vector<std::string> pieces(const std::string& list, char at) {
-  std::vector<std::string> out(1);
-  for (const char c : list) {
-    if (c == at)
-      out.emplace_back();
-    else if (c != ' ')
-      out.back() += c;
-  }
-  return out;
-}
-
 std::optional<double> as_number(std::string_view text) {
   double out = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out);
@@ -80,6 +69,17 @@ bool has_option(const std::string& method, const std::string& key) {
 }
 
 }  // namespace
+
+std::vector<std::string> pieces(const std::string& list, char separator) {
+  std::vector<std::string> out(1);
+  for (const char c : list) {
+    if (c == separator)
+      out.emplace_back();
+    else if (c != ' ')
+      out.back() += c;
+  }
+  return out;
+}
 
 std::string Variant::label() const {
   auto out = method;

@@ -26,6 +26,9 @@ struct Variant {
   std::vector<std::string> sets() const;  // "method.fedacs.p=0.9", as --set takes them
 };
 
+/// The text between separators, without blanks; of an empty list one empty piece.
+std::vector<std::string> pieces(const std::string& list, char separator);
+
 /// Every way to choose one of the values of each setting, at least one. kInvalid begins with
 /// `place`: "--methods".
 Result<std::vector<Variant>> variants_of(const std::string& text, const std::string& place);
