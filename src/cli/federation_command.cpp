@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 
 #include "base/text.hpp"
@@ -71,16 +72,19 @@ Result<std::unique_ptr<Transport>> call_once(const CallArgs& args) {
 }  // namespace
 
 Status serve_command(const ServeArgs& args) {
-  if (args.identity.empty() && !args.insecure)
+  const auto identity = args.identity.empty() ? args.state + "/identity" : args.identity;
+  if (!args.insecure && !std::filesystem::is_directory(identity))
     return fail(Error::kInvalid,
-                "--identity DIR is missing: the server's key and certificate (tessera pki issue "
-                "server --ca CA --identity DIR --server HOST); or --insecure on this machine");
+                "{}: no such directory; it holds the server's key and certificate (tessera pki "
+                "issue server --ca CA --identity {} --server HOST). Name another with --identity "
+                "DIR, or use --insecure on this machine",
+                identity, identity);
   TESSERA_ASSIGN(const auto experiment,
                  load_experiment(args.experiment.file, args.experiment.overrides()));
   Log log(std::cerr, log_form(args.log_json));
   ServeRequest request{.state = args.state, .log = &log, .stop = args.stop};
   request.server.listen = args.listen;
-  request.server.identity_dir = args.identity;
+  request.server.identity_dir = args.insecure ? "" : identity;
   request.server.insecure = args.insecure;
   request.metrics_address = args.metrics;
   request.linger = args.linger;
@@ -118,7 +122,9 @@ Status preflight_command(const CallArgs& args) {
     if (!fine) failed = step.outcome;
     const auto said = fine ? step.detail : message(step.outcome);
     out.push_back({{"step", step.what}, {"ok", fine}, {"text", said}});
-    text += fmt::format("{:<6}{:<17}{}\n", fine ? "ok" : "WRONG", step.what, said);
+    // What is wrong follows as the command's error.
+    text += fine ? fmt::format("ok    {:<17}{}\n", step.what, said)
+                 : fmt::format("WRONG {}\n", step.what);
   }
   if (failed.ok()) text += "ready: `tessera join` would be welcome\n";
   TESSERA_RETURN_IF_ERROR(print(args.json ? out.dump(2) + "\n" : text));

@@ -53,7 +53,8 @@ void add_federation(CLI::App& root, const DeclareCommand& declare,
       ->required();
   auto* identity =
       sub->add_option("--identity", serve.identity,
-                      "directory with key.pem, cert.pem, ca.pem and crl.pem (see `tessera pki`)")
+                      "directory with key.pem, cert.pem, ca.pem and crl.pem (see `tessera pki`); "
+                      "default: identity in --state")
           ->type_name("DIR");
   auto* insecure = sub->add_flag("--insecure", serve.insecure,
                                  "no TLS: only to try things out, and only on this machine");

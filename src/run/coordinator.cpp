@@ -97,15 +97,13 @@ Status Coordinator::enroll(int64_t member, const EnrollFacts& facts) {
 }
 
 Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
+  if (!facts.trouble.empty())
+    return fail(Error::kInvalid, "it cannot take part: {}", printable(facts.trouble, 500));
   TESSERA_RETURN_IF_ERROR(check_claims(facts));
   if (facts.config_digest != digest_)
     return fail(Error::kInvalid,
                 "it works from another experiment than this federation's: ask for the description "
                 "again (restart `tessera join`)");
-  TESSERA_ASSIGN(const auto reply, decode_reply(std::make_shared<const Bytes>(facts.hello)));
-  if (!reply.status.ok()) return reply.status;
-  if (!reply.hello) return fail(Error::kInvalid, "its hello is no answer to a hello");
-  if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
   CommonFacts common{.sample_shape = facts.sample_shape,
                      .classes = facts.classes,
                      .class_names = facts.class_names,
@@ -113,6 +111,11 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
                      .multi_label = facts.multi_label,
                      .layout_digest = facts.layout_digest,
                      .from = parts_.book->name_of(member)};
+  if (facts.only_ask) return parts_.book->check(member, common);
+  TESSERA_ASSIGN(const auto reply, decode_reply(std::make_shared<const Bytes>(facts.hello)));
+  if (!reply.status.ok()) return reply.status;
+  if (!reply.hello) return fail(Error::kInvalid, "its hello is no answer to a hello");
+  if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
   if (!parts_.book->common()) {
     TESSERA_ASSIGN(auto made, session_of(common));
     if (layout_digest(made->model()) != facts.layout_digest)

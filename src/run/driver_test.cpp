@@ -81,6 +81,23 @@ TEST(Driver, ModelsThatDivergedAreNotScored) {
   EXPECT_THAT(report->problems[2].reason, ::testing::HasSubstr("not finite"));
 }
 
+TEST(Driver, UploadsOfHugeNumbersAreRefused) {
+  Server s;
+  auto server = s.driver.server();
+  server["g.w"] = at::full({1}, 9.9e14F);
+  ASSERT_THAT(s.driver.restore(server), Succeeds());
+  const auto report = s.driver.play(3);
+  ASSERT_THAT(report, Succeeds());
+  EXPECT_EQ(report->rejected, 0);
+  for (const float value : {1.1e15F, -1.1e15F}) {
+    server["g.w"] = at::full({1}, value);
+    ASSERT_THAT(s.driver.restore(server), Succeeds());
+    EXPECT_THAT(
+        s.driver.play(4),
+        FailsWith(Error::kInternal, "'seen' holds 1.1e+15; numbers beyond 1e+15 are refused"));
+  }
+}
+
 TEST(Driver, EvaluationsMayAskASampleThatStaysTheSame) {
   Server s({.eval_clients = 2});
   const auto first = s.driver.evaluate(2), second = s.driver.evaluate(3);

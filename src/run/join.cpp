@@ -51,9 +51,14 @@ class Joining {
   Status connect();
   Status understand();
   Status load_data();
-  Status build();
   Status open_state();
+  Status build();
+  Status open_host();
   Status enroll();
+  /// Whether the server would take this client, without joining.
+  Status ask();
+  /// Tells the server why this client cannot take part; its people may be able to mend that.
+  void tell(const Status& trouble);
   Result<json> work();
 
   const FederationFacts& facts() const { return facts_; }
@@ -62,6 +67,7 @@ class Joining {
 
  private:
   Status handle(const TaskOffer& offer);
+  EnrollFacts claims() const;
   /// Shows what leaves for the first time, and asks where somebody wants to be asked.
   Status may_leave(TaskKind kind, const std::string& what);
   Status note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
@@ -157,8 +163,12 @@ Status Joining::open_state() {
   } else {
     TESSERA_RETURN_IF_ERROR(write_file_atomic(place, bytes_of(ours.dump(1) + "\n")));
   }
-  TESSERA_ASSIGN(store_, ClientStore::open(path("client")));
   TESSERA_ASSIGN(audit_, AuditLog::open(path("audit.jsonl")));
+  return ok();
+}
+
+Status Joining::open_host() {
+  TESSERA_ASSIGN(store_, ClientStore::open(path("client")));
   TESSERA_RETURN_IF_ERROR(make_dirs(path("models")));
   models_ =
       std::make_unique<ModelKeeper>(*experiment_, *federation_, session_->model(), path("models"));
@@ -184,15 +194,34 @@ Status Joining::enroll() {
   const auto said = encode_reply(hello);
   TESSERA_RETURN_IF_ERROR(note(AuditRecord::Direction::kSent, greeting, std::ssize(said),
                                sha256_hex(said), "enrolment"));
-  return transport_->enroll({.config_digest = facts_.config_digest,
-                             .sample_shape = federation_->sample_shape,
-                             .classes = federation_->classes,
-                             .class_names = federation_->class_names,
-                             .columns = federation_->columns,
-                             .multi_label = federation_->multi_label_loss,
-                             .layout_digest = layout_digest(session_->model()),
-                             .data_digest = federation_->data_digest,
-                             .hello = said});
+  auto facts = claims();
+  facts.hello = said;
+  return transport_->enroll(facts);
+}
+
+EnrollFacts Joining::claims() const {
+  return {.config_digest = facts_.config_digest,
+          .sample_shape = federation_->sample_shape,
+          .classes = federation_->classes,
+          .class_names = federation_->class_names,
+          .columns = federation_->columns,
+          .multi_label = federation_->multi_label_loss,
+          .layout_digest = layout_digest(session_->model()),
+          .data_digest = federation_->data_digest};
+}
+
+Status Joining::ask() {
+  auto facts = claims();
+  facts.only_ask = true;
+  return transport_->enroll(facts);
+}
+
+void Joining::tell(const Status& trouble) {
+  const auto text = message(trouble);
+  const auto noted = note(AuditRecord::Direction::kSent, {.client = facts_.member},
+                          std::ssize(text), sha256_hex(bytes_of(text)), "trouble");
+  // The answer is always a refusal, and this client ends anyway.
+  if (noted.ok()) transport_->enroll({.trouble = text}).IgnoreError();
 }
 
 Result<json> Joining::work() {
@@ -336,8 +365,12 @@ Result<json> join_federation(const JoinRequest& request) {
     TESSERA_RETURN_IF_ERROR(joining.understand());
     TESSERA_RETURN_IF_ERROR(joining.load_data());
     for (const auto& text : joining.federation().notes) request.log->info("data", {{"note", text}});
-    TESSERA_RETURN_IF_ERROR(joining.build());
     TESSERA_RETURN_IF_ERROR(joining.open_state());
+    if (const auto built = joining.build(); !built.ok()) {
+      joining.tell(built);
+      return built;
+    }
+    TESSERA_RETURN_IF_ERROR(joining.open_host());
     TESSERA_RETURN_IF_ERROR(joining.enroll());
     return joining.work();
   } catch (const std::bad_alloc&) {
@@ -390,6 +423,9 @@ std::vector<PreflightStep> preflight(const JoinRequest& request) {
         return fmt::format("{}, {} parameters", joining.session().info().name,
                            joining.session().model().layout().numel());
       });
+  step(
+      "enrolment", [&] { return joining.ask(); },
+      [] { return std::string("the server would take this client"); });
   return out;
 }
 

@@ -186,17 +186,26 @@ std::optional<CommonFacts> MemberBook::common() const {
   return common_;
 }
 
+Status MemberBook::check_locked(int64_t member, const CommonFacts& facts) const {
+  if (members_.at(static_cast<size_t>(member)).left)
+    return fail(Error::kInvalid, "client {} has left this federation for good",
+                printable(name_of(member)));
+  if (!common_) return ok();
+  const auto reason = difference(*common_, facts);
+  if (reason.empty()) return ok();
+  return fail(Error::kInvalid, "client {}: {}", printable(name_of(member)), reason);
+}
+
+Status MemberBook::check(int64_t member, const CommonFacts& facts) const {
+  const std::scoped_lock guard(mutex_);
+  return check_locked(member, facts);
+}
+
 Status MemberBook::enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
                           const std::string& data_digest) {
   std::unique_lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check_locked(member, facts));
   auto& who = members_.at(static_cast<size_t>(member));
-  if (who.left)
-    return fail(Error::kInvalid, "client {} has left this federation for good",
-                printable(name_of(member)));
-  if (common_) {
-    if (const auto reason = difference(*common_, facts); !reason.empty())
-      return fail(Error::kInvalid, "client {}: {}", printable(name_of(member)), reason);
-  }
   const bool same = who.enrolled && who.data_digest == data_digest && common_;
   if (!common_) common_ = facts;
   who.told = hello, who.data_digest = data_digest, who.enrolled = true;

@@ -53,6 +53,8 @@ class MemberBook {
 
   /// None before the first enrolment.
   std::optional<CommonFacts> common() const;
+  /// Whether enroll() would take them; changes nothing.
+  Status check(int64_t member, const CommonFacts& facts) const;
   /// Takes a member's facts; those of the first become common. kInvalid: they differ, or it has
   /// left; says exactly what.
   Status enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
@@ -81,6 +83,7 @@ class MemberBook {
   MemberBook(std::string path, MemberNames names)
       : path_(std::move(path)), names_(std::move(names)) {}
   Status read();
+  Status check_locked(int64_t member, const CommonFacts& facts) const;
   /// The file's text. Callers hold the mutex.
   std::string text() const;
   /// Returns once the file holds what is in memory now. Waits for the disk without the mutex, and

@@ -182,6 +182,43 @@ TEST_F(Federation, DataThatDoNotFitAreRefusedWithTheDifference) {
   const auto refused = tessera(words);
   EXPECT_EQ(refused.code, 2) << refused.err;
   EXPECT_THAT(refused.err, HasSubstr("its samples are 2, those of the federation (by client a) 6"));
+  // Preflight asks the server, too, and changes nothing there.
+  const auto asked = tessera({"preflight", "--server", address_, "--identity",
+                              identities_ + "/id-c", "--data", path("bad.npz")});
+  EXPECT_EQ(asked.code, 2) << asked.err;
+  EXPECT_THAT(asked.out, HasSubstr("WRONG enrolment"));
+  EXPECT_THAT(asked.err, HasSubstr("its samples are 2, those of the federation (by client a) 6"));
+  const auto fine = tessera({"preflight", "--server", address_, "--identity", identities_ + "/id-c",
+                             "--data", path("data/client-c.npz")});
+  EXPECT_EQ(fine.code, 0) << fine.err;
+  EXPECT_FALSE(logged(server_->err(), "enrolled", {{"client", "c"}}));
+}
+
+TEST_F(Federation, TheServerIsToldWhyAClientCannotTakePart) {
+  federation("fedbn", 3, "start_deadline = 30\n");  // mlp100 has no batch norms
+  make_identities();
+  start_server();
+  const auto refused = tessera(join_words("a"));
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("fedbn"));
+  EXPECT_TRUE(waits_for(*server_, "refused", {{"client", "a"}})) << server_->err();
+  EXPECT_THAT(server_->err(), HasSubstr("it cannot take part: "));
+  EXPECT_THAT(slurp(path("state-a/audit.jsonl")), HasSubstr("\"trouble\""));
+}
+
+TEST_F(Federation, TheServersIdentityMayBeInItsState) {
+  federation("fedavg", 3, "start_deadline = 30\n");
+  make_identities();
+  auto words = serve_words();
+  words.erase(words.begin() + 6, words.begin() + 8);
+  const auto lacking = tessera(words);
+  EXPECT_EQ(lacking.code, 2);
+  EXPECT_THAT(lacking.err, HasSubstr("state/identity: no such directory"));
+  std::filesystem::create_directories(path("state"));
+  std::filesystem::copy(identities_ + "/id-server", path("state/identity"));
+  server_ = std::make_unique<Process>(words, Process::Options{});
+  for (const auto& name : names_) start_client(name);
+  EXPECT_EQ(wait_for_end().code, 0) << server_->err();
 }
 
 TEST_F(Federation, MistakesAreOneSentenceEach) {

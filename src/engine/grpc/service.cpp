@@ -34,7 +34,9 @@ EnrollFacts enroll_facts(const v1::EnrollRequest& request) {
           .multi_label = request.multi_label(),
           .layout_digest = request.layout_digest(),
           .data_digest = request.data_digest(),
-          .hello = {request.hello().begin(), request.hello().end()}};
+          .hello = {request.hello().begin(), request.hello().end()},
+          .only_ask = request.only_ask(),
+          .trouble = request.trouble()};
 }
 
 void fill_poll_reply(const PollAnswer& answer, v1::PollReply& reply) {
@@ -174,8 +176,9 @@ grpc::Status FederationService::Enroll(grpc::ServerContext* context,
     if (!status.ok() && error_of(status) != Error::kInvalid) return status;
     reply->set_welcome(status.ok());
     reply->set_reason(message(status));
-    tell(caller, {.kind = status.ok() ? EventKind::kEnrolled : EventKind::kRefused,
-                  .text = status.ok() ? "" : "Enroll: " + message(status)});
+    if (!status.ok() || !request->only_ask())
+      tell(caller, {.kind = status.ok() ? EventKind::kEnrolled : EventKind::kRefused,
+                    .text = status.ok() ? "" : "Enroll: " + message(status)});
     return ok();
   });
 }

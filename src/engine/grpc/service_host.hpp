@@ -57,6 +57,8 @@ struct EnrollFacts {
   std::string layout_digest;         // of the model: names, shapes and types of its tensors
   std::string data_digest;           // hex SHA-256 of the data
   Bytes hello;                       // the encoded reply to a task of kind hello
+  bool only_ask = false;             // would it be welcome? Nothing changes; hello may be empty
+  std::string trouble;               // why it cannot take part; the rest is empty
 };
 
 /// For the log, the audit log and the metrics of a server. What does not apply is empty.

@@ -334,6 +334,8 @@ Status Transport::enroll(const EnrollFacts& facts) {
   request.set_layout_digest(facts.layout_digest);
   request.set_data_digest(facts.data_digest);
   request.set_hello(facts.hello.data(), facts.hello.size());
+  request.set_only_ask(facts.only_ask);
+  request.set_trouble(facts.trouble);
   v1::EnrollReply reply;
   TESSERA_RETURN_IF_ERROR(parts_->unary(&v1::Federation::Stub::AsyncEnroll, request, reply));
   return reply.welcome() ? ok() : fail(Error::kInvalid, "{}", printable(reply.reason(), 2000));
