@@ -22,7 +22,7 @@ using nlohmann::json;
 
 struct LoadArgs {
   std::vector<std::string> what{"load", "sizes"};
-  int64_t clients = 1000, rounds = 500, model_bytes = 1000;
+  int64_t clients = 1000, cohort = 0, rounds = 500, model_bytes = 1000;
   std::vector<int64_t> sizes{1'000, 100'000, 1'000'000, 10'000'000};
   int64_t size_clients = 20, size_rounds = 20;
   int64_t huge_bytes = 2'000'000'000, cuts = 6;
@@ -68,6 +68,7 @@ json json_of(const LoadFigures& f) {
     return json{{"p50", percentile(values, 0.5)}, {"p99", percentile(values, 0.99)}};
   };
   return {{"clients", f.plan.clients},
+          {"asked", f.plan.asked()},
           {"rounds", f.plan.rounds},
           {"model_bytes", f.parameter_bytes},
           {"join_seconds", f.join_seconds},
@@ -97,6 +98,7 @@ std::string load_text(const LoadFigures& f) {
     table.row({what, value, unit});
   };
   row("clients", std::to_string(f.plan.clients), "");
+  row("of them in a round", std::to_string(f.plan.asked()), "");
   row("rounds", std::to_string(f.plan.rounds), "");
   row("model", std::to_string(f.parameter_bytes), "bytes");
   row("everybody has joined after", fmt::format("{:.1f}", f.join_seconds), "s");
@@ -179,6 +181,7 @@ Result<std::string> measure(const LoadArgs& args, const LoadPlace& place) {
     if (what == "load") {
       TESSERA_ASSIGN(const auto figures, play_load({.clients = args.clients,
                                                     .rounds = args.rounds,
+                                                    .cohort = args.cohort,
                                                     .model_bytes = args.model_bytes,
                                                     .limit = args.limit},
                                                    place));
@@ -229,6 +232,9 @@ int main_of(int argc, char** argv) {
       ->check(CLI::IsMember({"load", "sizes", "huge"}));
   app.add_option("--clients", args.clients, "load: clients")
       ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--cohort", args.cohort, "load: clients that a round asks; 0: all")
+      ->check(CLI::Range(0, 100000))
       ->capture_default_str();
   app.add_option("--rounds", args.rounds, "load: rounds")
       ->check(CLI::Range(1, 1000000))

@@ -11,6 +11,9 @@ namespace tessera::bench {
 
 struct LoadPlan {
   int64_t clients = 0, rounds = 0;
+  /// How many of them a round asks; all are there all the time. 0: all.
+  int64_t cohort = 0;
+  int64_t asked() const { return cohort > 0 ? cohort : clients; }
   /// Of the model's parameters, about; the messages are a little larger.
   int64_t model_bytes = 0;
   /// Rounds between two looks at the server's memory.

@@ -7,6 +7,7 @@
 #include "cli/compare_player.hpp"
 #include "cli/comparison.hpp"
 #include "cli/output.hpp"
+#include "data/keep.hpp"
 
 namespace tessera {
 namespace {
@@ -65,6 +66,7 @@ Result<std::string> metric_of_all(const std::vector<PlannedRow>& rows) {
 }  // namespace
 
 Status compare_command(const CompareArgs& args) {
+  const KeepSources keep;
   TESSERA_ASSIGN(auto rows, plan_comparison(args));
   TESSERA_ASSIGN(const auto metric, metric_of_all(rows));
   TESSERA_ASSIGN(const auto digests, check_rows(rows, args.strict));

@@ -242,8 +242,29 @@ Status Comparison::verdict() const {
   return ok();
 }
 
+/// Said first where it is so: what was learned is worth less than the simplest forecast.
+static std::string below_persistence(const Comparison& comparison) {
+  const auto& led = metric_of(comparison.metric);
+  const auto better = [&](const ComparisonRow& a, const ComparisonRow& b) {
+    return led.smaller_is_better ? a.accuracy < b.accuracy : a.accuracy > b.accuracy;
+  };
+  const ComparisonRow *rule = nullptr, *best = nullptr;
+  for (const auto& row : comparison.rows) {
+    if (!row.failed.empty()) continue;
+    if (row.label == "persistence")
+      rule = &row;
+    else if (row.label != "majority" && (!best || better(row, *best)))
+      best = &row;
+  }
+  if (!rule || !best || !better(*rule, *best)) return "";
+  return fmt::format(
+      "Every model stays below persistence, the last known class again: {}, best of "
+      "the models {} with {}.\n",
+      led.text(rule->accuracy), best->label, led.text(best->accuracy));
+}
+
 std::string Comparison::caption() const {
-  std::string reasons;
+  auto reasons = below_persistence(*this);
   for (const auto& row : rows)
     if (!row.failed.empty()) reasons += fmt::format("{}: {}\n", row.label, row.failed);
   for (const auto& row : rows)

@@ -46,6 +46,15 @@ TEST(Comparison, PairsBySeed) {
   EXPECT_THAT(c.caption(), HasSubstr("95 % interval of Student's t"));
 }
 
+TEST(Comparison, SaysFirstThatModelsStayBelowPersistence) {
+  const auto rule = cell("persistence", 1, 0.85);
+  EXPECT_THAT(compare_cells({cell("a", 1, 0.8), cell("b", 1, 0.7), rule}).caption(),
+              ::testing::StartsWith("Every model stays below persistence, the last known class "
+                                    "again: 85.0, best of the models a with 80.0.\n"));
+  EXPECT_THAT(compare_cells({cell("a", 1, 0.86), rule}).caption(),
+              ::testing::Not(HasSubstr("stays below")));
+}
+
 TEST(Comparison, SaysWhatWasChosen) {
   auto chosen = cell("a lr=0.2", 1, 0.8);
   chosen.note = "chosen on validation data: lr = 0.2 of 0.1, 0.2, the edge of the grid";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
 #include "base/text.hpp"
@@ -81,6 +82,56 @@ double models_spent(const CellRecord& record, size_t at) {
          static_cast<double>(record.parameters * record.clients);
 }
 
+/// Of the last evaluation that has one, or of the first.
+const RecordMatrix* matrix_where(const CellRecord& record, bool first,
+                                 const std::function<bool(const RecordMatrix&)>& fits) {
+  const RecordMatrix* out = nullptr;
+  for (const auto& matrix : record.matrices)
+    if (fits(matrix) && (!out || (first ? matrix.round < out->round : matrix.round > out->round)))
+      out = &matrix;
+  return out;
+}
+
+double finite_mean(const std::vector<double>& values) {
+  std::vector<double> finite;
+  for (const double value : values)
+    if (std::isfinite(value)) finite.push_back(value);
+  return finite.empty() ? kAbsent : average(finite);
+}
+
+/// The mean of a row or column that a method showed.
+double shown_figure(const CellRecord& record, const MetricSpec& metric) {
+  const auto place = [&](const std::vector<std::string>& names) {
+    return static_cast<size_t>(std::find(names.begin(), names.end(), metric.row) - names.begin());
+  };
+  const auto* matrix = matrix_where(record, metric.first(), [&](const RecordMatrix& one) {
+    return place(one.rows) < one.rows.size() || place(one.columns) < one.columns.size();
+  });
+  if (!matrix) return kAbsent;
+  if (const auto row = place(matrix->rows); row < matrix->rows.size())
+    return row < matrix->values.size() ? finite_mean(matrix->values[row]) : kAbsent;
+  std::vector<double> values;
+  for (const auto& row : matrix->values)
+    if (const auto column = place(matrix->columns); column < row.size())
+      values.push_back(row[column]);
+  return finite_mean(values);
+}
+
+/// Mean attention between different clients of a group, over that between groups.
+double within_figure(const CellRecord& record, const MetricSpec& metric) {
+  const auto* matrix = matrix_where(
+      record, metric.first(), [](const RecordMatrix& one) { return one.name == "attention"; });
+  std::vector<size_t> group;
+  for (size_t g = 0; g < metric.groups.size(); ++g)
+    group.insert(group.end(), static_cast<size_t>(metric.groups[g]), g);
+  if (!matrix || matrix->values.size() != group.size()) return kAbsent;
+  std::vector<double> inside, between;
+  for (size_t i = 0; i < group.size(); ++i)
+    for (size_t k = 0; k < group.size() && k < matrix->values[i].size(); ++k)
+      if (i != k) (group[i] == group[k] ? inside : between).push_back(matrix->values[i][k]);
+  return finite_mean(inside) / finite_mean(between);
+}
+
 std::optional<Figure> if_finite(double value, bool bound = false) {
   if (!std::isfinite(value)) return std::nullopt;
   return Figure{value, bound};
@@ -115,6 +166,7 @@ const char* name_of(Verdict::State state) {
 }
 
 const ExhibitCandidate* Evidence::chosen(const ExhibitSlot& slot) const {
+  if (slot.candidates.empty()) return nullptr;
   if (slot.candidates.size() == 1) return &slot.candidates.front();
   const ExhibitCandidate* best = nullptr;
   double most = -INFINITY;
@@ -188,6 +240,8 @@ std::optional<Figure> Evidence::figure(const ExhibitSlot& slot, size_t seed,
     return cell->spent.rounds.empty()
                ? std::nullopt
                : if_finite(models_spent(*cell, cell->spent.rounds.size() - 1));
+  if (metric.kind == Kind::kShown) return if_finite(shown_figure(*cell, metric));
+  if (metric.kind == Kind::kWithin) return if_finite(within_figure(*cell, metric));
   if (metric.kind == Kind::kTarget) return target_figure(*cell, slot, seed, metric, view);
   if (metric.kind == Kind::kRatio) {
     const auto* row = row_here(metric.row);

@@ -100,6 +100,37 @@ TEST_F(EvidenceTest, IntervalAcrossZeroIsInconclusive) {
   EXPECT_EQ(judged.view, "post");
 }
 
+TEST_F(EvidenceTest, ARowMayBeInSomeColumnsOnly) {
+  begin(
+      "[[row]]\nname = \"D\"\nmethod = \"majority\"\ncolumns = [\"two\"]\n"
+      "[[claim]]\nthat = \"A > D\"\nview = \"pre\"\n");
+  EXPECT_EQ(plan_.cells(), 3 * (4 * 3 + 1));
+  EXPECT_TRUE(plan_.slot(*exhibit_.row("D"), *exhibit_.column("one")).candidates.empty());
+  EXPECT_EQ(verdict(0).state, Verdict::State::kOpen);
+  EXPECT_TRUE(std::isnan(figure("D", "accuracy").value));
+}
+
+TEST_F(EvidenceTest, WhatAMethodShowedIsAFigure) {
+  begin("");
+  auto& one = cell("A", "one", 0);
+  one.matrices = {{"threshold", "", 5, {"size", "p"}, {"value"}, {{7}, {0.5}}},
+                  {"threshold", "", 10, {"size", "p"}, {"value"}, {{3}, {0.5}}},
+                  {"mixture", "", 10, {"x", "y"}, {"own", "other"}, {{0.2, 0.8}, {NAN, 0.4}}},
+                  // Clients 0 and 1 together, 2 alone: inside (0.6 + 0.4) / 2, between 0.1.
+                  {"attention", "", 10, {}, {}, {{9, 0.6, 0.1}, {0.4, 9, 0.1}, {0.1, 0.1, 9}}}};
+  EXPECT_EQ(figure("A", "shown@size").value, 3);
+  EXPECT_EQ(figure("A", "shown_first@size").value, 7);
+  EXPECT_NEAR(figure("A", "shown@own").value, 0.2, 1e-12);
+  EXPECT_NEAR(figure("A", "shown@other").value, 0.6, 1e-12);
+  EXPECT_TRUE(std::isnan(figure("A", "shown@nothing").value));
+  EXPECT_NEAR(figure("A", "within@2,1").value, 5, 1e-12);
+  EXPECT_TRUE(std::isnan(figure("A", "within@2,2").value));  // four clients, three are there
+  EXPECT_THAT(message(metric_spec("within@2,x", exhibit_, "here").status()),
+              HasSubstr("here: metric 'within@2,x': '@2,x' is not of the form @4,3"));
+  EXPECT_THAT(message(metric_spec("shown", exhibit_, "here").status()),
+              HasSubstr("needs a target"));
+}
+
 TEST_F(EvidenceTest, PassAndFailAreSidesOfZero) {
   begin(
       "[[claim]]\nthat = \"A > B\"\ncolumns = [\"one\"]\n"

@@ -40,6 +40,7 @@ int decimals_of(const Evidence& evidence, const MetricSpec& metric) {
   if (is_per_cent(metric)) return static_cast<int>(evidence.plan().exhibit->decimals);
   const bool whole = metric.name == "clients" || metric.name == "samples" ||
                      metric.name == "samples_min" || metric.name == "samples_max";
+  if (metric.kind == Kind::kShown || metric.kind == Kind::kWithin) return 2;
   return whole || (metric.kind == Kind::kData && metric.name != "samples_std") ? 0 : 1;
 }
 
@@ -120,6 +121,7 @@ ReproducedFigure curves_figure(const Evidence& evidence, const MetricSpec& metri
   const auto word = MetricSpec{.name = metric.name}.title();
   ReproducedFigure out{
       "Over rounds", "Mean over seeds; the band is ± one standard deviation over seeds.", {}};
+  if (!plan.exhibit->curves_file.empty()) out.caption += " Dashed: the authors' own curves.";
   for (const auto* column : plan.columns) {
     svg::LineChart chart;
     chart.label = fmt::format("{} over rounds, {}", word, column->name);
@@ -127,8 +129,15 @@ ReproducedFigure curves_figure(const Evidence& evidence, const MetricSpec& metri
     chart.x.tight = true;
     chart.y = {word, Quantity::kFraction};
     int colour = 0;
-    for (const auto* row : plan.rows)
+    for (const auto* row : plan.rows) {
+      if (const auto curve = row->curves.find(column->name); curve != row->curves.end()) {
+        svg::Series published{row->name + " (published)", colour, {}};
+        published.dots = false, published.dashed = true;
+        for (const auto& [round, value] : curve->second) published.points.push_back({round, value});
+        chart.series.push_back(std::move(published));
+      }
       chart.series.push_back(curve_series(evidence, plan.slot(*row, *column), metric, colour++));
+    }
     out.panels.push_back({column->name, std::move(chart)});
   }
   return out;
@@ -295,12 +304,39 @@ std::vector<std::string> common_settings(const Evidence& evidence) {
   std::vector<std::string> out;
   bool first = true;
   for (const auto& slot : evidence.plan().slots) {
+    if (slot.candidates.empty()) continue;
     const auto lines = settings_of(slot.candidates.front().by_seed.front());
     if (first) out = lines;
     first = false;
     std::erase_if(out, [&](const std::string& line) {
       return std::find(lines.begin(), lines.end(), line) == lines.end();
     });
+  }
+  return out;
+}
+
+/// Said first where it is so: what was learned is worth less than the simplest forecast.
+std::string below_persistence(const Evidence& evidence) {
+  const auto& plan = evidence.plan();
+  const auto mean = [&](const PaperRow& row, const PaperColumn& column) {
+    const auto values =
+        values_of(evidence.figures(plan.slot(row, column), {.name = "accuracy"}, ""));
+    return values.empty() ? std::nan("") : over_seeds(values).mean;
+  };
+  std::string out;
+  for (const auto* column : plan.columns) {
+    double rule = std::nan(""), best = -INFINITY;
+    std::string name;
+    for (const auto* row : plan.rows) {
+      const double value = mean(*row, *column);
+      if (row->method == "persistence") rule = value;
+      if (!row->reference && value > best) best = value, name = row->name;
+    }
+    if (rule > best && !name.empty())
+      out += fmt::format(
+          "{}: every learned model stays below persistence ({:.1f} %; the best, {}, has {:.1f} "
+          "%). ",
+          column->name, rule, name, best);
   }
   return out;
 }
@@ -312,7 +348,8 @@ ReproducedExhibit reproduced(const Evidence& evidence, const std::vector<std::st
   const auto& exhibit = *plan.exhibit;
   ReproducedExhibit out;
   out.id = exhibit.id, out.title = exhibit.title, out.paper = exhibit.paper, out.size = plan.size;
-  out.note = exhibit.note, out.reading = plan.size == "tiny" ? "" : exhibit.reading;
+  out.note = exhibit.note;
+  if (plan.size != "tiny") out.reading = below_persistence(evidence) + exhibit.reading;
   out.command = fmt::format("tessera reproduce {} --size {} --seeds {}", exhibit.id, plan.size,
                             plan.seeds.size());
   for (const auto& metric : exhibit.metrics)

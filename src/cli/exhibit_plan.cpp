@@ -66,7 +66,7 @@ Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
     if (!variant.view.empty()) out.view = variant.view;
     if (out.view.empty())
       out.view = candidate.by_seed.front().headline() == View::kPre ? "pre" : "post";
-    out.candidates.push_back(std::move(candidate));
+    if (row.is_in(column)) out.candidates.push_back(std::move(candidate));
   }
   return out;
 }

@@ -141,6 +141,7 @@ double ExhibitPlayer::seconds_to_go() const {
   Sum all;
   std::vector<const PaperRow*> missing;
   for (const auto& slot : plan_.slots) {
+    if (slot.candidates.empty()) continue;
     const auto& candidate = slot.candidates.front();
     for (const auto& digest : candidate.digests) {
       const auto found = records_.find(digest);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "base/text.hpp"
 
@@ -14,6 +15,8 @@ const std::vector<std::string> kCurveNames{
     "accuracy",          "micro", "std", "worst10", "precision_macro", "f1_macro", "f1_remap",
     "balanced_accuracy", "auroc"};
 const std::vector<std::string> kTargetNames{"rounds_to", "time_to", "traffic_to"};
+const std::vector<std::string> kShownNames{"shown", "shown_first"};
+const std::vector<std::string> kWithinNames{"within", "within_first"};
 const std::vector<std::string> kDataNames{"clients",     "samples",     "samples_mean",
                                           "samples_std", "samples_min", "samples_max"};
 
@@ -39,6 +42,16 @@ std::string take_rest(const std::string& rest, char mark, const PaperExhibit& ex
     return fine ? "" : fmt::format("'/{}' is none of /last5, /best, /peak, /wobble20", rest);
   }
   out.row = rest;
+  if (out.kind == Kind::kShown) return "";
+  if (out.kind == Kind::kWithin) {
+    for (const auto& word : comma_list(rest)) {
+      double count = 0;
+      if (!take_number(word, count) || count < 1 || count > 1e6 || count != std::floor(count))
+        return fmt::format("'@{}' is not of the form @4,3: clients in each group", rest);
+      out.groups.push_back(static_cast<int64_t>(count));
+    }
+    return "";
+  }
   if (out.kind == Kind::kTarget) {
     if (take_number(rest, out.target)) {
       out.row.clear();
@@ -82,6 +95,9 @@ std::string MetricSpec::title() const {
   if (kind == Kind::kTarget)
     return out + (row.empty() ? fmt::format(" to {:g} %", target)
                               : fmt::format(" to {:g} × the accuracy of {}", target, row));
+  if (kind == Kind::kShown) return row + (first() ? ", first" : "");
+  if (kind == Kind::kWithin)
+    return std::string("attention inside groups over between them") + (first() ? ", first" : "");
   if (kind == Kind::kRatio) return fmt::format("accuracy relative to {}", row);
   if (how == "last5") return out + ", mean of the last five evaluations";
   if (how == "best") return out + ", best round on validation data";
@@ -100,9 +116,12 @@ Result<MetricSpec> metric_spec(const std::string& text, const PaperExhibit& exhi
   if (is_among(kDataNames, out.name)) out.kind = Kind::kData;
   if (out.name == "ratio") out.kind = Kind::kRatio;
   if (out.name == "overhead") out.kind = Kind::kOverhead;
-  const bool aims = out.kind == Kind::kTarget || out.kind == Kind::kRatio;
+  if (is_among(kShownNames, out.name)) out.kind = Kind::kShown;
+  if (is_among(kWithinNames, out.name)) out.kind = Kind::kWithin;
+  const bool aims =
+      out.kind != Kind::kCurve && out.kind != Kind::kOverhead && out.kind != Kind::kData;
   std::vector<std::string> known = kCurveNames;
-  for (const auto* more : {&kTargetNames, &kDataNames})
+  for (const auto* more : {&kTargetNames, &kDataNames, &kShownNames, &kWithinNames})
     known.insert(known.end(), more->begin(), more->end());
   known.insert(known.end(), {"ratio", "overhead"});
   if (!is_among(known, out.name))

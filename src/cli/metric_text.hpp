@@ -15,14 +15,20 @@ namespace tessera {
 ///     until the accuracy first reaches @80 (per cent) or @0.98*ROW, a share of a row's last
 ///   ratio@ROW  accuracy over that of a row, in per cent
 ///   overhead   traffic_to of the whole run
+///   shown@NAME, shown_first@NAME  mean of what the method showed in the row or column NAME of a
+///     matrix, at the last or first evaluation that had it
+///   within@4,3, within_first@4,3  mean attention inside groups of 4 and 3 clients, in their order,
+///     over that between groups
 ///   clients, samples, samples_mean, samples_std, samples_min, samples_max   of the data
 struct MetricSpec {
-  enum class Kind { kCurve, kTarget, kRatio, kOverhead, kData };
+  enum class Kind { kCurve, kTarget, kRatio, kOverhead, kData, kShown, kWithin };
   Kind kind = Kind::kCurve;
-  std::string name, how;  // how: "", last5, best, peak, wobble
-  double span = 0;        // of wobble, rounds
-  double target = 0;      // per cent, or the share of `row`
-  std::string row;        // of a share or ratio
+  std::string name, how;        // how: "", last5, best, peak, wobble
+  double span = 0;              // of wobble, rounds
+  double target = 0;            // per cent, or the share of `row`
+  std::string row;              // of a share or ratio; what is shown
+  std::vector<int64_t> groups;  // of within: how many clients in each
+  bool first() const { return name.ends_with("_first"); }
   bool smaller_is_better() const;
   /// For a heading: "rounds to 80 %".
   std::string title() const;

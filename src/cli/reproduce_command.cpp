@@ -6,6 +6,7 @@
 #include "cli/exhibit_page.hpp"
 #include "cli/exhibit_player.hpp"
 #include "cli/output.hpp"
+#include "data/keep.hpp"
 #include "io/file.hpp"
 
 namespace tessera {
@@ -190,6 +191,7 @@ Status reproduce_command(const ReproduceArgs& given) {
     plans.push_back(std::move(plan));
   }
   auto done = Json::array();
+  const KeepSources keep;
   for (const auto& plan : plans) {
     ExhibitPlayer player(args, plan, records);
     const auto played = player.play();

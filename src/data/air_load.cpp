@@ -6,9 +6,11 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "base/key.hpp"
 #include "data/air.hpp"
+#include "data/keep.hpp"
 #include "data/sources.hpp"
 #include "io/file.hpp"
 
@@ -120,18 +122,24 @@ void thin(std::vector<int64_t>& windows, int64_t most) {
 Result<std::vector<Site>> read_sites(const std::vector<AirPlace>& places,
                                      const DataOptions& options, std::vector<std::string>& notes) {
   std::map<std::string, Result<Csv>> files;  // a city's file holds several sites
+  std::set<std::string> named;
   std::vector<Site> sites;
   for (const auto& place : places) {
     TESSERA_ASSIGN(const auto dir, find_set(place.set, options.data_dir));
     TESSERA_ASSIGN(const auto path, find_unpacked(dir, place.file));
-    if (!files.contains(path)) {
-      TESSERA_ASSIGN(const auto bytes, read_unpacked(path, kMaxCsv));
-      files.emplace(path, parse_csv(bytes, path));
-      notes.push_back(fmt::format("{}: {}", place.set, path));
-    }
-    const auto& csv = files.at(path);
-    if (!csv.ok()) return csv.status();
-    TESSERA_ASSIGN(auto series, read_air(*csv, place, path));
+    if (named.insert(path).second) notes.push_back(fmt::format("{}: {}", place.set, path));
+    const auto read = [&]() -> Result<AirSeries> {
+      if (!files.contains(path)) {
+        TESSERA_ASSIGN(const auto bytes, read_unpacked(path, kMaxCsv));
+        files.emplace(path, parse_csv(bytes, path));
+      }
+      const auto& csv = files.at(path);
+      if (!csv.ok()) return csv.status();
+      return read_air(*csv, place, path);
+    };
+    TESSERA_ASSIGN(
+        auto series,
+        read_or_kept<AirSeries>(fmt::format("air {} {} {}", place.name, place.column, path), read));
     auto windows = air_windows(series, options.window, options.stride);
     keep_period(windows, series, options);
     if (options.windows > 0) thin(windows, options.windows);

@@ -9,6 +9,7 @@
 #include "base/key.hpp"
 #include "base/parallel.hpp"
 #include "base/text.hpp"
+#include "data/keep.hpp"
 #include "io/cifar.hpp"
 #include "io/file.hpp"
 #include "io/idx.hpp"
@@ -118,14 +119,7 @@ Result<ImageSet> load_cifar100(const std::string& dir) {
   return load_records({train, test}, CifarLabels::kCoarseAndFine, 100);
 }
 
-uint8_t luminance(uint8_t r, uint8_t g, uint8_t b) {
-  return static_cast<uint8_t>((299 * r + 587 * g + 114 * b + 500) / 1000);
-}
-
-}  // namespace
-
-Result<ImageSet> load_images(const std::string& set, const std::string& data_dir, Direct direct) {
-  TESSERA_ASSIGN(const auto dir, find_set(set, data_dir, direct));
+Result<ImageSet> read_images(const std::string& set, const std::string& dir) {
   auto out = set == "cifar10"    ? load_cifar10(dir)
              : set == "cifar100" ? load_cifar100(dir)
                                  : load_idx(dir);
@@ -134,6 +128,17 @@ Result<ImageSet> load_images(const std::string& set, const std::string& data_dir
                     fmt::format("{}: {} training and {} test images from {}", set,
                                 out->labels.train.size(), out->labels.test.size(), dir));
   return out;
+}
+
+uint8_t luminance(uint8_t r, uint8_t g, uint8_t b) {
+  return static_cast<uint8_t>((299 * r + 587 * g + 114 * b + 500) / 1000);
+}
+
+}  // namespace
+
+Result<ImageSet> load_images(const std::string& set, const std::string& data_dir, Direct direct) {
+  TESSERA_ASSIGN(const auto dir, find_set(set, data_dir, direct));
+  return read_or_kept<ImageSet>("images " + set + " " + dir, [&] { return read_images(set, dir); });
 }
 
 Result<ImageSet> load_mnistm(const std::string& data_dir) {

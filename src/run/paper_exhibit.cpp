@@ -1,8 +1,10 @@
 #include "run/paper_exhibit.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/text.hpp"
+#include "io/csv.hpp"
 #include "io/file.hpp"
 
 namespace tessera {
@@ -134,6 +136,25 @@ Result<PaperColumn> column_of(const TomlNode& table) {
   return out;
 }
 
+/// What a row changes in single columns: in."COLUMN".train.lr = 0.1.
+Result<std::map<std::string, std::vector<TomlEntry>>> entries_in_columns(
+    const TomlNode& table, const PaperExhibit& exhibit) {
+  std::map<std::string, std::vector<TomlEntry>> out;
+  const auto* in = table.find("in");
+  if (!in) return out;
+  std::vector<std::string> known;
+  for (const auto& column : exhibit.columns) known.push_back(column.name);
+  for (const auto& item : in->items) {
+    if (!exhibit.column(item.key))
+      return wrong_at(item.place, fmt::format("in: there is no column '{}'{}", item.key,
+                                              suggestion(item.key, known)));
+    if (item.kind != TomlNode::Kind::kTable)
+      return wrong_at(item.where, fmt::format("in.\"{}\" must be a table", item.key));
+    out[item.key] = entries_of(item, {});
+  }
+  return out;
+}
+
 Result<PaperRow> row_of(const TomlNode& table, const PaperExhibit& exhibit) {
   PaperRow out;
   out.place = table.where;
@@ -146,7 +167,13 @@ Result<PaperRow> row_of(const TomlNode& table, const PaperExhibit& exhibit) {
     if (!yes) return wrong_at(reference->where, "reference must be true or false");
     out.reference = *yes;
   }
-  std::vector<std::string> own{"name", "method", "view", "reference", "sizes"};
+  std::vector<std::string> own{"name", "method", "view", "reference", "sizes", "columns", "in"};
+  TESSERA_ASSIGN(out.columns, texts_at(table, "columns", {}));
+  for (const auto& column : out.columns)
+    if (!exhibit.column(column))
+      return wrong_at(table.find("columns")->where,
+                      fmt::format("columns: there is no column '{}'", column));
+  TESSERA_ASSIGN(out.in, entries_in_columns(table, exhibit));
   for (const auto& metric : exhibit.metrics) {
     own.push_back(metric);
     const auto* node = table.find(metric);
@@ -222,9 +249,9 @@ Status read_sizes(const TomlNode& top, PaperExhibit& out) {
 }
 
 Status read_head(const TomlNode& top, PaperExhibit& out) {
-  TESSERA_RETURN_IF_ERROR(
-      only_keys(top, with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics",
-                                 "decimals", "seeds", "grid", "base", "column", "row", "claim"})));
+  TESSERA_RETURN_IF_ERROR(only_keys(
+      top, with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics", "decimals",
+                       "seeds", "grid", "base", "column", "row", "claim", "curves"})));
   TESSERA_ASSIGN(out.id, needed_text(top, "id"));
   TESSERA_ASSIGN(out.title, needed_text(top, "title"));
   TESSERA_ASSIGN(out.paper, needed_text(top, "article"));
@@ -232,6 +259,7 @@ Status read_head(const TomlNode& top, PaperExhibit& out) {
   TESSERA_ASSIGN(out.note, text_at(top, "note", ""));
   TESSERA_ASSIGN(out.reading, text_at(top, "reading", ""));
   TESSERA_ASSIGN(out.metrics, texts_at(top, "metrics", {"accuracy"}));
+  TESSERA_ASSIGN(out.curves_file, text_at(top, "curves", ""));
   TESSERA_ASSIGN(out.decimals, count_at(top, "decimals", 1, 0, 4));
   TESSERA_ASSIGN(out.seeds, count_at(top, "seeds", 3, 1, 1000));
   if (out.metrics.empty()) return wrong_at(top.find("metrics")->where, "metrics must not be empty");
@@ -247,6 +275,10 @@ const std::vector<std::string>& exhibit_sizes() {
 
 bool ExhibitLayer::has(const std::string& size) const {
   return sizes.empty() || std::find(sizes.begin(), sizes.end(), size) != sizes.end();
+}
+
+bool PaperRow::is_in(const PaperColumn& column) const {
+  return columns.empty() || std::find(columns.begin(), columns.end(), column.name) != columns.end();
 }
 
 int64_t PaperExhibit::seeds_of(const std::string& size) const {
@@ -283,6 +315,7 @@ Result<PaperExhibit> parse_exhibit(const std::string& text, const std::string& f
     TESSERA_ASSIGN(auto column, column_of(*table));
     out.columns.push_back(std::move(column));
   }
+  TESSERA_ASSIGN(const auto column_names, distinct_names(out.columns, columns));
   TESSERA_ASSIGN(const auto rows, tables_at(top, "row"));
   if (columns.empty() || rows.empty())
     return wrong_at(top.where, "an exhibit needs at least one [[column]] and one [[row]]");
@@ -290,7 +323,6 @@ Result<PaperExhibit> parse_exhibit(const std::string& text, const std::string& f
     TESSERA_ASSIGN(auto row, row_of(*table, out));
     out.rows.push_back(std::move(row));
   }
-  TESSERA_ASSIGN(const auto column_names, distinct_names(out.columns, columns));
   TESSERA_ASSIGN(const auto row_names, distinct_names(out.rows, rows));
   TESSERA_ASSIGN(const auto claims, tables_at(top, "claim"));
   for (const auto* table : claims)
@@ -298,9 +330,27 @@ Result<PaperExhibit> parse_exhibit(const std::string& text, const std::string& f
   return out;
 }
 
+Status add_published_curves(ByteSpan file, const std::string& name, PaperExhibit& exhibit) {
+  TESSERA_ASSIGN(const auto csv, parse_csv(file, name));
+  TESSERA_ASSIGN(const auto rows, csv.texts("row"));
+  TESSERA_ASSIGN(const auto columns, csv.texts("column"));
+  TESSERA_ASSIGN(const auto rounds, csv.numbers("round"));
+  TESSERA_ASSIGN(const auto values, csv.numbers("value"));
+  for (size_t i = 0; i < rows.size(); ++i)
+    for (auto& row : exhibit.rows)  // a file may serve several exhibits
+      if (row.name == rows[i] && exhibit.column(columns[i]))
+        row.curves[columns[i]].emplace_back(rounds[i], values[i]);
+  return ok();
+}
+
 Result<PaperExhibit> load_exhibit(const std::string& path) {
   TESSERA_ASSIGN(const auto bytes, read_file(path, kMostExhibitBytes));
-  return parse_exhibit(std::string(text_of(bytes)), path);
+  TESSERA_ASSIGN(auto out, parse_exhibit(std::string(text_of(bytes)), path));
+  if (out.curves_file.empty()) return out;
+  const auto beside = (std::filesystem::path(path).parent_path() / out.curves_file).string();
+  TESSERA_ASSIGN(const auto curves, read_file(beside, kMostExhibitBytes));
+  TESSERA_RETURN_IF_ERROR(add_published_curves(curves, beside, out));
+  return out;
 }
 
 Result<Experiment> exhibit_experiment(const PaperExhibit& exhibit, const std::string& size,
@@ -314,6 +364,8 @@ Result<Experiment> exhibit_experiment(const PaperExhibit& exhibit, const std::st
     if (const auto at = layer->at.find(size); at != layer->at.end())
       entries.insert(entries.end(), at->second.begin(), at->second.end());
   }
+  if (const auto here = row.in.find(column.name); here != row.in.end())
+    entries.insert(entries.end(), here->second.begin(), here->second.end());
   for (const auto& set : sets) {
     auto entry = toml_override(set);
     if (!entry.ok()) return wrong_at(row.place, message(entry.status()));

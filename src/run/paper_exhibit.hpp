@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "io/bytes.hpp"
 #include "run/experiment.hpp"
 #include "run/paper_claim.hpp"
 
@@ -39,12 +40,17 @@ struct PaperRow {
   bool reference = false;  // not one of those that "all" in a claim means
   std::map<std::string, std::vector<std::string>> published;  // by metric, one a column
   ExhibitLayer layer;
+  std::vector<std::string> columns;                  // where it can be; empty: everywhere
+  std::map<std::string, std::vector<TomlEntry>> in;  // keys of an experiment, by column
+  std::map<std::string, std::vector<std::pair<double, double>>> curves;  // published, by column
   Place place;
+  bool is_in(const PaperColumn& column) const;
 };
 
 struct PaperExhibit {
   std::string file, id, title, paper;
   std::string figure = "none";                   // none, curves, sweep, bars, attention
+  std::string curves_file;                       // published curves, beside `file`; empty: none
   std::string note, reading;                     // below the table; what the evidence says
   std::vector<std::string> metrics{"accuracy"};  // see metric_text() in cli/evidence.hpp
   int64_t decimals = 1;
@@ -62,9 +68,12 @@ struct PaperExhibit {
   const PaperRow* row(const std::string& name) const;
 };
 
-/// Reads a file; touches no data. kInvalid is one sentence "file:line:column: key …".
+/// Reads a file, and the one with published curves beside it; touches no data. kInvalid is one
+/// sentence "file:line:column: key …".
 Result<PaperExhibit> load_exhibit(const std::string& path);
 Result<PaperExhibit> parse_exhibit(const std::string& text, const std::string& file);
+/// Rows of a CSV file `row,column,round,value`; those of other exhibits are passed over.
+Status add_published_curves(ByteSpan file, const std::string& name, PaperExhibit& exhibit);
 
 /// The experiment of a cell. `method` and `sets` ("train.lr=0.1") are those of the row, factors
 /// resolved; the row's place stands for them in messages.

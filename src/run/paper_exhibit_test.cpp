@@ -51,6 +51,7 @@ accuracy = [80.5, "81±2"]
 [[row]]
 method = "fedavg@post"
 train.epochs = 3
+in."even".train.epochs = 4
 reference = true
 
 [[claim]]
@@ -98,10 +99,25 @@ TEST(PaperExhibit, LayersOfACell) {
   EXPECT_EQ(cell("tiny", 1, 0).data.alpha, 5.0);
   EXPECT_EQ(cell("small", 1, 0).data.alpha, 10.0);
   EXPECT_EQ(cell("small", 0, 1).train.epochs, 3);
+  EXPECT_EQ(cell("small", 1, 1).train.epochs, 4);
   EXPECT_EQ(cell("small", 0, 0, {"train.lr=0.4"}).train.lr, 0.4);
   EXPECT_EQ(cell("small", 0, 0).run.seed, 7);
   EXPECT_EQ(cell("small", 0, 0).data.data_dir, "/data");
   EXPECT_EQ(cell("small", 0, 0).method.name, "fedprox");
+}
+
+TEST(PaperExhibit, PublishedCurvesOfItsRowsAndColumns) {
+  auto exhibit = *parse_exhibit(kExhibitText, "x.toml");
+  const std::string text =
+      "row,column,round,value\nA,even,0,0.1\nA,even,20,0.25\nB,even,0,1\nA,odd,0,1\n";
+  ASSERT_TRUE(add_published_curves(bytes_of(text), "x.csv", exhibit).ok());
+  ASSERT_EQ(exhibit.rows[0].curves.size(), 1u);
+  EXPECT_THAT(exhibit.rows[0].curves.at("even"),
+              ElementsAre(std::pair(0.0, 0.1), std::pair(20.0, 0.25)));
+  EXPECT_TRUE(exhibit.rows[1].curves.empty());
+  EXPECT_THAT(message(add_published_curves(bytes_of("row,column,round,value\nA,even,x,1\n"),
+                                           "x.csv", exhibit)),
+              HasSubstr("x.csv, line 2, column 'round'"));
 }
 
 std::string replaced(const std::string& from, const std::string& to) {
@@ -129,6 +145,10 @@ TEST(PaperExhibit, ErrorsAreASentenceWithFileLineAndKey) {
               HasSubstr("'skewed' is there twice"));
   EXPECT_THAT(problem(replaced("seeds = 1\n", "seeds = \"one\"\n")),
               HasSubstr("x.toml:14:9: seeds must be a whole number from 1 to 1000"));
+  EXPECT_THAT(problem(replaced("train.epochs = 3", "columns = [\"odd\"]")),
+              HasSubstr("columns: there is no column 'odd'"));
+  EXPECT_THAT(problem(replaced("in.\"even\"", "in.\"evn\"")),
+              HasSubstr("in: there is no column 'evn' (did you mean 'even'?)"));
   EXPECT_THAT(problem(replaced("[80.5, \"81±2\"]", "[1, 2, 3, 4]")),
               HasSubstr("4 published figures for 3 columns"));
   // Keys of experiments are checked when a cell is made, at their place in the exhibit's file.
