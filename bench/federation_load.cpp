@@ -39,9 +39,16 @@ double own_cpu_seconds() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-// A linear model: one weight for each input and class, and as many biases as classes.
+// A linear model: one weight for each input and class, and as many biases as classes. Where that
+// would be too many inputs, a hidden layer takes the rest.
+constexpr int64_t kHiddenFrom = 100'000'000, kHiddenInputs = 10'000;
 int64_t inputs_for(int64_t model_bytes) {
+  if (model_bytes >= kHiddenFrom) return kHiddenInputs;
   return std::max<int64_t>(1, model_bytes / 4 / kLoadClasses - 1);
+}
+std::string hidden_for(int64_t model_bytes) {
+  if (model_bytes < kHiddenFrom) return "";
+  return std::to_string(model_bytes / 4 / (kHiddenInputs + 1 + kLoadClasses));
 }
 
 std::string experiment_text(const LoadPlan& plan) {
@@ -51,12 +58,13 @@ std::string experiment_text(const LoadPlan& plan) {
   return fmt::format(
       "name = \"load\"\nrounds = {0}\n[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = "
       "\".\"\n"
-      "class_names = \"{1}\"\n[model]\nname = \"mlp\"\nhidden = []\n[federation]\n"
+      "class_names = \"{1}\"\n[model]\nname = \"mlp\"\nhidden = [{6}]\n[federation]\n"
       "eval_every = {0}\neval_clients = 1\nmin_replies = {2}\nparticipation = "
       "{5}\n[serve]\nmembers = \"{3}\"\n"
       "deadline = {4:.0f}\nstart_deadline = {4:.0f}\n[method]\nname = \"fedavg\"\n",
       plan.rounds, join(classes, ","), plan.asked(), join(members, ","), plan.limit,
-      static_cast<double>(plan.asked()) / static_cast<double>(plan.clients));
+      static_cast<double>(plan.asked()) / static_cast<double>(plan.clients),
+      hidden_for(plan.model_bytes));
 }
 
 /// Lines of a server's log, those of one event.

@@ -11,9 +11,8 @@ namespace {
 struct Reader {
   int reads = 0;
   std::string operator()() {
-    const auto got = read_or_kept<std::string>("test source", [&]() -> Result<std::string> {
-      return fmt::format("reading {}", ++reads);
-    });
+    const auto got = read_or_kept<std::string>(
+        "test source", [&]() -> Result<std::string> { return fmt::format("reading {}", ++reads); });
     return got.ok() ? *got : message(got.status());
   }
 };
@@ -40,9 +39,8 @@ TEST(KeepSources, WhatWasReadStaysUntilTheLastOneEnds) {
 
 TEST(KeepSources, AnErrorIsNotKept) {
   const KeepSources keep;
-  const auto failing = read_or_kept<std::string>("test trouble", []() -> Result<std::string> {
-    return fail(Error::kIo, "a bad disk");
-  });
+  const auto failing = read_or_kept<std::string>(
+      "test trouble", []() -> Result<std::string> { return fail(Error::kIo, "a bad disk"); });
   EXPECT_FALSE(failing.ok());
   const auto better =
       read_or_kept<std::string>("test trouble", []() -> Result<std::string> { return "fine"; });
