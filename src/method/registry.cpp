@@ -46,6 +46,7 @@ MethodInfo fedamp();
 MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
+MethodInfo prior();
 
 namespace {
 
@@ -93,6 +94,7 @@ std::vector<MethodInfo>& table() {
       pfedla(),
       heurpfedla(),
       pfedgp(),
+      prior(),
   };
   // clang-format on
   return lines;
