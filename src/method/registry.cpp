@@ -47,6 +47,7 @@ MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
 MethodInfo prior();
+MethodInfo mosaic();
 
 namespace {
 
@@ -95,6 +96,7 @@ std::vector<MethodInfo>& table() {
       heurpfedla(),
       pfedgp(),
       prior(),
+      mosaic(),
   };
   // clang-format on
   return lines;
