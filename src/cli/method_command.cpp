@@ -45,7 +45,8 @@ std::string symbols_text(const std::string& traffic) {
       {"d_B", "parameters of the base (all but the head)"},
       {"d_P", "parameters of the head"},
       {"d_A", "parameters of attention projections"},
-      {"kept", "parameters that a client keeps"}};
+      {"kept", "parameters that a client keeps"},
+      {"C", "classes"}};
   std::vector<std::string> out;
   auto rest = traffic;
   for (const auto& [symbol, meaning] : kSymbols) {

@@ -46,6 +46,8 @@ MethodInfo fedamp();
 MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
+MethodInfo prior();
+MethodInfo mosaic();
 
 namespace {
 
@@ -93,6 +95,8 @@ std::vector<MethodInfo>& table() {
       pfedla(),
       heurpfedla(),
       pfedgp(),
+      prior(),
+      mosaic(),
   };
   // clang-format on
   return lines;

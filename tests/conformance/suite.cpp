@@ -367,6 +367,7 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"d_P", 4 * head},
       {"d_A", 4 * layout.mask(Role::kAttention).sum().item<int64_t>()},
       {"d_BN", 4 * layout.mask(Role::kNorm).sum().item<int64_t>()},
+      {"C", 4 * toy.federation.classes},
       {"kept", kept}};
   const auto down = numbers_of(toy.info.down, symbols), up = numbers_of(toy.info.up, symbols);
   ASSERT_TRUE(down && up) << "say what travels in .down and .up of the method's line: \"d\" for a "

@@ -47,6 +47,8 @@ CASES = [
     Case("fedavg", wrong=[{"train.momentum": 0.89}, {"train.lr_decay": 1.0}], train=TWICE,
          model="mlp100", note="mlp100 momentum"),
     Case("fedavg", wrong=[LR], **HALF),
+    Case("prior", wrong=[LR]),
+    Case("prior", wrong=[LR, {"counted": "everybody"}], **HALF),
     Case("fedper", wrong=[LR]),
     Case("fedper", wrong=[LR], **HALF),
     Case("fedper", {"head": "mean", "mean_over": "last_round"}, [LR, {"mean_over": "all"}],

@@ -59,6 +59,17 @@ def fedavg(run, options):
     return {"server/g.w": g}
 
 
+def prior(run, options):
+    """FedAvg, and a count of the cohorts' samples by class."""
+    g, counts = run.initial, 0
+    for t, taken in rounds_of(run):
+        g = average(run, {i: epochs_of_sgd(run, t, b, g) for i, b in taken.items()})
+        seen = list(taken) if options.get("counted") != "everybody" else run.ids
+        labels = torch.cat([run.clients[i].all()[1] for i in seen])
+        counts = counts + torch.bincount(labels, minlength=run.classes).double()
+    return {"server/g.w": g, "server/counts": counts}
+
+
 def fedper(run, options):
     body, head = run.network.body, run.network.head
     base = run.initial[body]
@@ -258,6 +269,6 @@ def peravg_personal(run, options, i, end):
 
 
 METHODS = {f.__name__: f
-           for f in (fedavg, fedper, fedbabu, ditto, pfedme, apfl, fedamp, fedacs, peravg)}
+           for f in (fedavg, prior, fedper, fedbabu, ditto, pfedme, apfl, fedamp, fedacs, peravg)}
 # What an evaluation makes of the final state, where that takes training of its own.
 PERSONAL = {"fedbabu": fedbabu_personal, "peravg": peravg_personal}

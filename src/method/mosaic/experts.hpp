@@ -1,0 +1,54 @@
+// The experts of a client: five ways to read one FedAvg federation (docs/methods.md §12.2).
+//
+//   g    the global model
+//   pri  its logits, shifted by the client's class frequencies
+//   ft   the global model after some more training on the client
+//   loc  a model that the client trained alone
+//   lda  a linear discriminant on the global model's features
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "method/mosaic/moments.hpp"
+
+namespace tessera {
+
+/// Some of the five, each once, in the order of a pool.
+using ExpertNames = std::vector<std::string>;
+bool has_expert(const ExpertNames& names, const std::string& name);
+
+/// What experts are made of, for n samples: logits [n, classes] of the three networks, and g's
+/// features [n, p]. What a client has not, or nobody asked for, is undefined; g is always there.
+struct Readings {
+  Tensor g, ft, loc, features;
+};
+
+/// How a client reads them: what `pri` adds, and the discriminant if there is one.
+struct Reader {
+  ExpertNames names;
+  Tensor shift;  // [classes]
+  std::optional<Discriminant> lda;
+
+  /// float64 [experts, n, classes]. Where an expert is missing or not finite for a sample, `pri`
+  /// stands in for it: one model that diverged must not sink the pool.
+  Tensor logits(const Readings& readings) const;
+  /// bool [experts]: which ones are more than a stand-in for these readings.
+  Tensor there(const Readings& readings) const;
+};
+
+/// By what is known of the federation and of the client. `known`: whether `all` was ever measured;
+/// without it there is no discriminant.
+Reader make_reader(const ExpertNames& names, const Moments& all, const ClassSums& own, double k,
+                   bool known);
+
+/// The networks of a client, g among them.
+struct Networks {
+  Weights g;
+  std::optional<Weights> ft, loc;
+  /// Of samples x [n, …], in evaluation mode; features only if they are asked for.
+  Readings read(const Model& model, const Tensor& x, bool features) const;
+};
+
+}  // namespace tessera

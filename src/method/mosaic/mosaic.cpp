@@ -1,0 +1,309 @@
+#include "method/mosaic/mosaic.hpp"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "base/key.hpp"
+#include "base/text.hpp"
+#include "method/any_method.hpp"
+#include "tensor/linear_head.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr uint64_t kHoldStream = 1;                // of a client's key: which rows are held out
+constexpr uint64_t kLocStream = 1, kFtStream = 2;  // of a round's key; g trains with the key itself
+constexpr int64_t kMostFeatures = 128;             // with a full covariance, unless it is asked for
+
+HeldRows mosaic_rows(const Local& local, double share) {
+  const auto key = derive(local.setup.key, Purpose::kClient, local.client, kHoldStream);
+  return hold_rows(local.data, share, key);
+}
+
+Tensor upper(const Tensor& square) {
+  const auto at = at::triu_indices(square.size(0), square.size(0), 0, at::kLong);
+  return square.index({at[0], at[1]});
+}
+
+Tensor symmetric(const Tensor& triangle, int64_t size) {
+  const auto at = at::triu_indices(size, size, 0, at::kLong);
+  auto out = at::zeros({size, size}, at::kDouble);
+  out.index_put_({at[0], at[1]}, triangle);
+  return out + out.triu(1).t();
+}
+
+/// Log-probabilities as logits of the run's loss: the multi-label one reads each by a sigmoid.
+Tensor as_logits(const Tensor& log_shares, Loss::Kind kind) {
+  if (kind == Loss::Kind::kCrossEntropy) return log_shares.to(at::kFloat);
+  constexpr double kAlmost = -1e-9;
+  const auto sure = log_shares.clamp_max(kAlmost);
+  return (sure - at::log1p(-sure.exp())).to(at::kFloat);
+}
+
+/// Share of rows that each expert gets right, then the pool: float64 [experts + 1].
+Tensor accuracies(const Tensor& logits, const Tensor& pool, const Tensor& y) {
+  const auto right = [&](const Tensor& scores) {
+    return scores.argmax(-1).eq(y).to(at::kDouble).mean(-1);
+  };
+  return at::cat({right(logits), right(pool).view({1})});
+}
+
+}  // namespace
+
+ExpertNames Mosaic::names() const { return comma_list(experts); }
+
+MomentShape Mosaic::shape(const Model& model) const {
+  const auto head = *linear_head(model.layout());
+  const int64_t p = has_expert(names(), "lda") ? head.width : 0;
+  return {head.classes, p, cov == "diag" || (cov == "auto" && p > kMostFeatures)};
+}
+
+Mosaic::Server Mosaic::init_server(const Setup& setup) const {
+  const auto n = std::ssize(names());
+  return {setup.model.init(setup.key), 0, shape(setup.model).unknown(), first_fit(n),
+          at::ones({n}, at::kDouble)};
+}
+
+void Mosaic::broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
+                       const Send<Down>& send) const {
+  const auto plan = schedule(setup);
+  const auto due = plan.due(setup.round, server.done);
+  for (const auto& ask : asks) {
+    const bool judged = ask.why != Why::kTrain;
+    const bool weighed = judged || plan.weighs(due, server.done);
+    Down down{server.g, static_cast<int64_t>(judged ? Exchange::kNone : due)};
+    if ((weighed || due == Exchange::kTemperatures) && server.done > 0)
+      down.moments = server.moments;
+    if (weighed) down.beta = server.fit.beta, down.temperature = server.temperature;
+    send(ask, std::move(down));
+  }
+}
+
+Mosaic::Sums Mosaic::sums_of(const Server& server, const Setup& setup) const {
+  const auto plan = schedule(setup);
+  const auto due = plan.due(setup.round, server.done);
+  const auto e = std::ssize(names());
+  Sums out;
+  if (due == Exchange::kMoments || due == Exchange::kClosing)
+    out.first = shape(setup.model).numel();
+  if (due == Exchange::kTemperatures) out.first = e * tried_temperatures().numel();
+  if (plan.weighs(due, server.done)) out.slope = e + e * (e + 1) / 2;
+  return out;
+}
+
+Weights Mosaic::tuned(const Weights& g, const ClientData& data, const Local& local) const {
+  constexpr double kLeastRate = 0.2;  // of the first: late rounds may have decayed to nothing
+  auto options = train;
+  options.lr = std::max(train.lr_at(local.round), kLeastRate * train.lr), options.lr_decay = 1;
+  const Site site{local.model, data, local.round, derive(local.key, kFtStream)};
+  return local_sgd(g, site, options, {.epochs = ft_times * train.epochs}).weights;
+}
+
+Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows& rows,
+                              const Local& local) const {
+  const auto form = shape(local.model);
+  Networks nets{g, std::nullopt, std::nullopt};
+  if (has_expert(names(), "ft")) nets.ft = tuned(g, rows.kept, local);
+  if (has_expert(names(), "loc")) nets.loc = me.loc;
+  const int64_t n = rows.held.train_size();
+  Frozen out{at::full({3, n, form.classes}, NAN, at::kFloat), at::empty({n, form.p}),
+             class_sums(training_features(local.model, g, rows.kept, form.p), form)};
+  if (n == 0) return out;
+  const auto seen = nets.read(local.model, rows.held.range(Part::kTrain, 0, n).x, form.p > 0);
+  out.logits[0].copy_(seen.g);
+  if (seen.ft.defined()) out.logits[1].copy_(seen.ft);
+  if (seen.loc.defined()) out.logits[2].copy_(seen.loc);
+  if (form.p > 0) out.features = seen.features.clone();
+  return out;
+}
+
+Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
+                       const Local& local) const {
+  const auto exchange = static_cast<Exchange>(down.exchange);
+  std::vector<Tensor> out{at::empty({0}, at::kDouble)};
+  if (exchange == Exchange::kMoments || exchange == Exchange::kClosing) {
+    const auto form = shape(local.model);
+    const auto& counted = exchange == Exchange::kMoments ? rows.kept : local.data;
+    out.push_back(moment_sums(training_features(local.model, down.g, counted, form.p), form));
+  }
+  if (!down.moments) return at::cat(out);
+  const auto reader = make_reader(names(), *down.moments, frozen->own, k, true);
+  const auto logits =
+      reader.logits({frozen->logits[0], frozen->logits[1], frozen->logits[2], frozen->features});
+  const auto y = rows.held.range(Part::kTrain, 0, rows.held.train_size()).y;
+  if (exchange == Exchange::kTemperatures) out.push_back(temperature_losses(logits, y).flatten());
+  if (down.beta) {
+    const auto shares = expert_log_shares(logits, down.temperature.value());
+    const auto slope = pool_slope(shares, y, *down.beta);
+    out.push_back(slope.gradient), out.push_back(upper(slope.hessian));
+  }
+  return at::cat(out);
+}
+
+Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Down& down,
+                                                      const Local& local) const {
+  const auto exchange = static_cast<Exchange>(down.exchange);
+  const auto rows = mosaic_rows(local, hold);
+  const auto& mine = schedule(local.setup).holds(local.round) ? rows.kept : local.data;
+  const auto weight = static_cast<double>(local.data.train_size());
+  Step<Client, Up> out{{me.loc, std::nullopt}, {down.g, weight}};
+  // Experts are judged as they were before the held-out rows were first trained on.
+  std::optional<Frozen> frozen = me.frozen;
+  if (!frozen && (exchange == Exchange::kMoments || down.moments))
+    frozen = freeze(me, down.g, rows, local);
+  const auto sums = message(down, frozen, rows, local) / std::max(weight, 1.0);
+  if (exchange != Exchange::kNone && exchange != Exchange::kClosing) out.next.frozen = frozen;
+  if (has_expert(names(), "loc")) {
+    const Site alone{local.model, mine, local.round, derive(local.key, kLocStream)};
+    const auto own = local_sgd(me.loc ? *me.loc : local.model.init(local.setup.key), alone, train);
+    out.next.loc = own.weights, out.loss = own.loss;
+  }
+  if (exchange == Exchange::kClosing) {
+    out.upload.value.w = at::empty({0});
+  } else {
+    const auto trained = local_sgd(down.g, Site{local.model, mine, local.round, local.key}, train);
+    out.upload.value = trained.weights, out.loss = trained.loss;
+  }
+  out.upload.value.b = at::cat({out.upload.value.b, sums.to(at::kFloat)});
+  return out;
+}
+
+Mosaic::Up Mosaic::expected(const Server& server, Why, const Setup& setup) const {
+  const bool closing = schedule(setup).due(setup.round, server.done) == Exchange::kClosing;
+  const auto [first, slope] = sums_of(server, setup);
+  return {
+      {closing ? at::empty({0}) : server.g.w, at::cat({server.g.b, at::zeros({first + slope})})}};
+}
+
+Mosaic::Server Mosaic::aggregate(Server server, std::span<const Received<Up>> uploads,
+                                 const Setup& setup) const {
+  const auto due = schedule(setup).due(setup.round, server.done);
+  const auto [first, slope] = sums_of(server, setup);
+  const auto& [value, weight] = uploads.front().body;
+  const int64_t buffers = server.g.b.numel(), e = std::ssize(names());
+  const auto sums = value.b.slice(0, buffers).to(at::kDouble) * static_cast<double>(weight);
+  const auto front = sums.slice(0, 0, first), back = sums.slice(0, first);
+  if (due != Exchange::kClosing) server.g = {value.w, value.b.slice(0, 0, buffers).clone()};
+  if (due == Exchange::kMoments || due == Exchange::kClosing)
+    server.moments = moments_of(front, shape(setup.model));
+  if (due == Exchange::kTemperatures) server.temperature = best_temperatures(front.view({e, -1}));
+  if (slope > 0) {
+    const PoolSlope found{0, back.slice(0, 0, e), symmetric(back.slice(0, e), e)};
+    server.fit = newton_step(server.fit, found, 1 - setup.participation);
+  }
+  // A closing round without a fit before it still makes the moments known.
+  if (due != Exchange::kNone && (due != Exchange::kClosing || server.done == 0)) ++server.done;
+  return server;
+}
+
+Personal Mosaic::personalize(const Client& me, const Down& down, const Local& local,
+                             View view) const {
+  const auto form = shape(local.model);
+  Networks nets{down.g, std::nullopt, std::nullopt};
+  if (view == View::kPost && has_expert(names(), "ft")) nets.ft = tuned(down.g, local.data, local);
+  if (has_expert(names(), "loc")) nets.loc = me.loc;
+  const bool known = down.moments.has_value();
+  const auto all = known ? *down.moments : form.unknown();
+  const int64_t p = known ? form.p : 0;
+  const auto phi = training_features(local.model, down.g, local.data, p);
+  const auto reader = make_reader(names(), all, class_sums(phi, {form.classes, p}), k, known);
+  const auto pool = [&model = local.model, nets, reader, p, beta = down.beta.value(),
+                     temperature = down.temperature.value()](const Tensor& x) {
+    const auto seen = nets.read(model, x, p > 0);
+    const auto logits = reader.logits(seen);
+    const auto weights = without_missing(beta, reader.there(seen));
+    return std::pair(logits, pooled_log_shares(expert_log_shares(logits, temperature), weights));
+  };
+  Personal out{[pool, kind = train.loss_kind().kind](const Tensor& x) {
+                 return as_logits(pool(x).second, kind);
+               },
+               std::nullopt};
+  if (const int64_t n = local.data.size(Part::kVal); n > 0 && view == View::kPost) {
+    const auto rows = local.data.range(Part::kVal, 0, n);
+    const auto [logits, together] = pool(rows.x);
+    out.notes = {{"accuracy", accuracies(logits, together, rows.y)}};
+  }
+  return out;
+}
+
+std::vector<Exhibit> Mosaic::exhibits(const Server& server, const Evaluated& evaluated,
+                                      const Setup& setup) const {
+  auto columns = names();
+  const auto e = std::ssize(columns);
+  std::vector<Exhibit> out{{.name = "pool",
+                            .title = "Weights and temperatures of the experts",
+                            .value = at::stack({server.fit.beta, server.temperature}),
+                            .rows = {"weight", "temperature"},
+                            .columns = columns}};
+  auto right = at::full({setup.clients, e + 1}, NAN, at::kDouble);
+  bool told = false;
+  for (const auto& [id, notes] : evaluated.notes) {
+    const auto found = notes.find("accuracy");
+    // A client may tell anything.
+    if (id >= setup.clients || found == notes.end() || !found->second.sizes().equals({e + 1}))
+      continue;
+    right[id].copy_(found->second), told = true;
+  }
+  columns.push_back("pool");
+  if (told)
+    out.push_back({.name = "experts",
+                   .title = "Accuracy of a client's experts on its validation samples",
+                   .value = right,
+                   .columns = columns});
+  return out;
+}
+
+Status Mosaic::check(const Setup& setup) const {
+  static const ExpertNames kAll{"g", "pri", "ft", "loc", "lda"};
+  const auto mine = names();
+  for (const auto& name : mine)
+    if (!has_expert(kAll, name))
+      return fail(Error::kInvalid, "mosaic: there is no expert '{}'; method.experts knows {}", name,
+                  join(kAll, ", "));
+  if (mine.empty() || std::set<std::string>(mine.begin(), mine.end()).size() != mine.size())
+    return fail(Error::kInvalid, "mosaic: method.experts must name at least one expert, each once");
+  if (!linear_head(setup.model.layout()) || !setup.model.has_features())
+    return fail(Error::kInvalid,
+                "mosaic reads features off the linear layer that ends a model, but this one has "
+                "none; set model.name to another (see `tessera models`)");
+  if (train.class_weights == "none") return ok();
+  return fail(Error::kInvalid,
+              "mosaic counts on class shares, which train.class_weights = \"balanced\" takes out "
+              "of the global model; set train.class_weights = \"none\"");
+}
+
+Status Mosaic::check(const Client& me, const Setup& setup) const {
+  const auto form = shape(setup.model);
+  const auto is = [](const Tensor& t, at::ScalarType type, at::IntArrayRef sizes) {
+    return t.scalar_type() == type && t.sizes().equals(sizes);
+  };
+  const int64_t d = setup.model.layout().numel(), d_b = setup.model.buffers().numel();
+  if (me.loc && !(is(me.loc->w, at::kFloat, {d}) && is(me.loc->b, at::kFloat, {d_b})))
+    return fail(Error::kInvalid, "mosaic: a client's own model must have {} parameters", d);
+  if (!me.frozen) return ok();
+  const auto& [logits, features, own] = *me.frozen;
+  const int64_t n = logits.dim() == 3 ? logits.size(1) : -1;
+  if (is(logits, at::kFloat, {3, n, form.classes}) && is(features, at::kFloat, {n, form.p}) &&
+      is(own.counts, at::kDouble, {form.classes}) &&
+      is(own.sums, at::kDouble, {form.classes, form.p}))
+    return ok();
+  return fail(Error::kInvalid, "mosaic: what a client kept of its held-out rows does not fit");
+}
+
+MethodInfo mosaic() {
+  return describe<Mosaic>(
+      {.name = "mosaic",
+       .line = "a pool of five experts whose weights the federation learns",
+       .paper = "-",
+       .section = "12.2",
+       .down = "d",
+       .up = "d",
+       .exposure = "the server gets its trained model, class counts, sums of its features, and "
+                   "sums over held-out samples; other clients get the sums of all",
+       .headline = View::kPost});
+}
+
+}  // namespace tessera

@@ -1,0 +1,119 @@
+// Mosaic (docs/methods.md §12.2; ours): one FedAvg federation, five experts that each client makes
+// of it (experts.hpp), and a pool of them (pool.hpp) whose few weights the federation learns from
+// held-out samples. The weights are common, the experts are personal.
+//
+// All messages are sums: what is fitted travels behind the buffers of an ordinary weighted upload,
+// divided by the client's weight, so that mean times weight is the sum again.
+//
+// Deviations from the plan in §12.2: what is fitted "once" is spread over the rounds after 3T/4,
+// one exchange a round (schedule.hpp), and begins earlier where these are too few. A client freezes
+// its experts' readings of its held-out rows before it first trains on them, so that all exchanges
+// judge the same experts while training goes on. The last round measures moments and leaves g as it
+// is: they then belong to the final model. More than 128 features: only variances (`cov`).
+#pragma once
+
+#include "method/method.hpp"
+#include "method/mosaic/experts.hpp"
+#include "method/mosaic/held_rows.hpp"
+#include "method/mosaic/pool.hpp"
+#include "method/mosaic/schedule.hpp"
+
+namespace tessera {
+
+/// A plain value; const functions are thread-safe.
+struct Mosaic {
+  struct Server {
+    Weights g;
+    int64_t done = 0;  // exchanges of the fit that came back; from 1 on the moments are known
+    Moments moments;
+    PoolFit fit;
+    Tensor temperature;  // float64 [experts]
+    static void fields(auto& m, auto&& f) {
+      f("g", m.g), f("done", m.done), f("moments", m.moments), f("fit", m.fit),
+          f("temperature", m.temperature);
+    }
+  };
+  /// What a client's experts said of its held-out rows before it trained on them; numbers that are
+  /// not finite stand for experts it had not.
+  struct Frozen {
+    Tensor logits;    // float32 [3, rows, classes]: g, ft, loc
+    Tensor features;  // float32 [rows, p]
+    ClassSums own;    // of the rows it had trained on
+    static void fields(auto& m, auto&& f) {
+      f("logits", m.logits), f("features", m.features), f("own", m.own);
+    }
+  };
+  struct Client {
+    std::optional<Weights> loc;    // none: never took part
+    std::optional<Frozen> frozen;  // only during the fit
+    static void fields(auto& m, auto&& f) { f("loc", m.loc), f("frozen", m.frozen); }
+  };
+  /// Beside g only what the exchange, or an evaluation, needs. In training, beta asks for what a
+  /// Newton step needs.
+  struct Down {
+    Weights g;
+    int64_t exchange = 0;  // Exchange
+    std::optional<Moments> moments;
+    std::optional<Tensor> beta, temperature;
+    static void fields(auto& m, auto&& f) {
+      f("g", m.g), f("exchange", m.exchange), f("moments", m.moments), f("beta", m.beta),
+          f("temperature", m.temperature);
+    }
+  };
+  /// w: the model, or nothing in the closing round; b: buffers, then sums / weight.
+  using Up = Weighted;
+
+  TrainOptions train;
+  std::string experts = "g,pri,ft,loc,lda", cov = "auto";
+  double fit_at = 0.75, hold = 0.2, k = 20;
+  int64_t newton = 10, ft_times = 5;
+  static void options(auto& m, auto&& f) {
+    f(names_of("experts", "who is in the pool: g, pri, ft, loc, lda or some of them"), m.experts);
+    f(between("fit_at", 0.05, 0.95, "share of the rounds after which the pool is fitted"),
+      m.fit_at);
+    f(between("hold", 0.01, 0.9, "share of a client's training rows held out until then"), m.hold);
+    f(between("newton", 0, 1000, "Newton steps for the weights, one a round, at most"), m.newton);
+    f(between("ft_times", 1, 1000, "training of the expert ft: times train.epochs"), m.ft_times);
+    f(above("k", 0, "samples by which lda's class means are drawn to the federation's"), m.k);
+    f(one_of("cov", {"auto", "full", "diag"},
+             "covariance of lda's features; auto: diag where there are more than 128"),
+      m.cov);
+  }
+
+  Server init_server(const Setup& setup) const;
+  Client init_client(const Local&) const { return {}; }
+  void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,
+                 const Send<Down>& send) const;
+  Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
+  Up expected(const Server& server, Why why, const Setup& setup) const;
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
+  Weights global(const Server& server, const Setup&) const { return server.g; }
+  /// kPre: the pool of what needs no training; kPost: of all. Experts that the client has not (loc
+  /// of a newcomer) are left out, the weights of the others scaled. Has no single weights.
+  Personal personalize(const Client& me, const Down& down, const Local& local, View view) const;
+  /// Weights and temperatures, and every expert's accuracy on each client's validation rows.
+  std::vector<Exhibit> exhibits(const Server& server, const Evaluated& evaluated,
+                                const Setup& setup) const;
+  Status check(const Setup& setup) const;
+  Status check(const Client& me, const Setup& setup) const;
+
+  ExpertNames names() const;
+  MomentShape shape(const Model& model) const;
+  MosaicSchedule schedule(const Setup& setup) const { return {setup.rounds, fit_at, newton}; }
+
+ private:
+  /// How many numbers an exchange sends behind the buffers: moments, temperatures or none, and
+  /// behind them what a Newton step needs, if one is due.
+  struct Sums {
+    int64_t first = 0, slope = 0;
+  };
+  Sums sums_of(const Server& server, const Setup& setup) const;
+  /// A client's own, [0] if there are none.
+  Tensor message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
+                 const Local& local) const;
+  Frozen freeze(const Client& me, const Weights& g, const HeldRows& rows, const Local& local) const;
+  /// g after more training on these data.
+  Weights tuned(const Weights& g, const ClientData& data, const Local& local) const;
+};
+
+}  // namespace tessera
