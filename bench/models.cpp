@@ -57,7 +57,7 @@ double forward_flops(const Model& model, const Shape& shape) {
     int64_t height = spec.convs.empty() ? 0 : spec.sample[1];
     int64_t width = spec.convs.empty() ? 0 : spec.sample[2];
     for (const auto& c : spec.convs) {
-      for (int64_t* side : {&height, &width}) *side += 2 * c.pad - c.kernel + 1;
+      for (int64_t* side : {&height, &width}) *side = (*side + 2 * c.pad - c.kernel) / c.stride + 1;
       products += static_cast<double>(c.in * c.out * c.kernel * c.kernel * height * width);
       if (c.pool == 0) continue;
       for (int64_t* side : {&height, &width}) *side = (*side - c.pool) / c.pool_stride + 1;

@@ -15,6 +15,11 @@ struct Value {
   std::vector<int64_t> shape;
 };
 
+/// Where a convolution's kernel goes: zeros on each side, and how far apart its places are.
+struct ConvPlace {
+  int64_t pad = 0, stride = 1;
+};
+
 /// Each adds an operation in evaluation mode and gives its result. Layers are named as in the
 /// model's layout: linear(x, "fc1") uses fc1.weight and fc1.bias. Shapes are those of one sample.
 class Backend {
@@ -23,7 +28,7 @@ class Backend {
 
   virtual Value scaled(const Value& x) = 0;  // (x − mean) · scale
   virtual Value reshaped(const Value& x, const std::vector<int64_t>& shape) = 0;
-  virtual Value conv(const Value& x, const std::string& layer, int64_t pad) = 0;
+  virtual Value conv(const Value& x, const std::string& layer, const ConvPlace& place) = 0;
   virtual Value batch_norm(const Value& x, const std::string& layer) = 0;
   virtual Value max_pool(const Value& x, int64_t window, int64_t stride) = 0;
   virtual Value activated(const Value& x, Activation activation) = 0;
@@ -45,7 +50,7 @@ class Backend {
 
 /// {C, H, W} behind a convolution, and behind a pool.
 std::vector<int64_t> conv_shape(const std::vector<int64_t>& x, int64_t out, int64_t kernel,
-                                int64_t pad);
+                                const ConvPlace& place);
 std::vector<int64_t> pool_shape(const std::vector<int64_t>& x, int64_t window, int64_t stride);
 
 /// The whole network, from samples in "x" to logits [classes]. kInvalid: it has no rule here, or

@@ -43,12 +43,14 @@ class OnnxBackend final : public Backend {
     return {reshape(x.name, shape), shape};
   }
 
-  Value conv(const Value& x, const std::string& layer, int64_t pad) override {
+  Value conv(const Value& x, const std::string& layer, const ConvPlace& place) override {
     const auto& weight = parameters_.at(layer + ".weight");
     const int64_t kernel = weight.size(2);
     return {graph_.node("Conv", {x.name, own(layer + ".weight"), own(layer + ".bias")},
-                        {{"kernel_shape", Ints{kernel, kernel}}, {"pads", Ints(4, pad)}}),
-            conv_shape(x.shape, weight.size(0), kernel, pad)};
+                        {{"kernel_shape", Ints{kernel, kernel}},
+                         {"pads", Ints(4, place.pad)},
+                         {"strides", Ints(2, place.stride)}}),
+            conv_shape(x.shape, weight.size(0), kernel, place)};
   }
 
   Value batch_norm(const Value& x, const std::string& layer) override {
@@ -69,6 +71,7 @@ class OnnxBackend final : public Backend {
   Value activated(const Value& x, Activation activation) override {
     if (activation == Activation::kRelu) return {graph_.node("Relu", {x.name}), x.shape};
     if (activation == Activation::kTanh) return {graph_.node("Tanh", {x.name}), x.shape};
+    if (activation == Activation::kSigmoid) return {graph_.node("Sigmoid", {x.name}), x.shape};
     // GELU: x (1 + erf(x / √2)) / 2
     const auto error = graph_.node("Erf", {graph_.node("Mul", {x.name, number(std::sqrt(0.5))})});
     const auto twice = graph_.node("Mul", {x.name, graph_.node("Add", {error, number(1)})});

@@ -89,14 +89,18 @@ inline std::vector<ExportCase> export_cases() {
   add_case(out, "mlp100-series", made("mlp100", series), series);
   add_case(out, "one-step", made("gru64", {{1, 9}, 5}), {{1, 9}, 5});
   add_case(out, "long", made("gru64", {{257, 3}, 2}), {{257, 3}, 2}, false);
-  for (const auto activation : {Activation::kTanh, Activation::kGelu}) {
+  for (const auto activation : {Activation::kTanh, Activation::kGelu, Activation::kSigmoid}) {
     const SequentialSpec spec{
         {2, 9, 8},
         {{.in = 2, .out = 4, .kernel = 3, .pad = 1, .pool = 3, .pool_stride = 2},
          {.in = 4, .out = 5, .kernel = 2, .batch_norm = true}},
         {{.in = 30, .out = 7, .batch_norm = true}, {.in = 7, .out = 3, .relu = false}},
         activation};
-    add_case(out, activation == Activation::kTanh ? "tanh" : "gelu",
+    const bool tanh = activation == Activation::kTanh, gelu = activation == Activation::kGelu;
+    add_case(out,
+             tanh   ? "tanh"
+             : gelu ? "gelu"
+                    : "sigmoid",
              std::make_shared<Sequential>(spec, Init::kTorch), {spec.sample, 3});
   }
   for (const auto* base : {"lenet", "lenet16-bn"}) {

@@ -34,11 +34,11 @@ class ScriptBackend final : public Backend {
     if (x.shape == shape) return x;
     return add(shape, "{0}.reshape([{0}.size(0), {1}])", x.name, fmt::join(shape, ", "));
   }
-  Value conv(const Value& x, const std::string& layer, int64_t pad) override {
+  Value conv(const Value& x, const std::string& layer, const ConvPlace& place) override {
     const auto& weight = parameters_.at(layer + ".weight");
-    return add(conv_shape(x.shape, weight.size(0), weight.size(2), pad),
-               "torch.conv2d({0}, self.{1}.weight, self.{1}.bias, [1, 1], [{2}, {2}])", x.name,
-               layer, pad);
+    return add(conv_shape(x.shape, weight.size(0), weight.size(2), place),
+               "torch.conv2d({0}, self.{1}.weight, self.{1}.bias, [{3}, {3}], [{2}, {2}])", x.name,
+               layer, place.pad, place.stride);
   }
   Value batch_norm(const Value& x, const std::string& layer) override {
     return add(x.shape,
@@ -51,9 +51,10 @@ class ScriptBackend final : public Backend {
                x.name, window, stride);
   }
   Value activated(const Value& x, Activation activation) override {
-    const char* name = activation == Activation::kRelu   ? "relu"
-                       : activation == Activation::kTanh ? "tanh"
-                                                         : "gelu";
+    const char* name = activation == Activation::kRelu      ? "relu"
+                       : activation == Activation::kTanh    ? "tanh"
+                       : activation == Activation::kSigmoid ? "sigmoid"
+                                                            : "gelu";
     return add(x.shape, "torch.{}({})", name, x.name);
   }
   Value linear(const Value& x, const std::string& layer) override {

@@ -23,7 +23,7 @@ class SequentialWalk {
     const bool falls = spec_.activation == Activation::kGelu;
     for (size_t i = 0; i < spec_.convs.size(); ++i) {
       const auto& stage = spec_.convs[i];
-      now = to_.conv(now, fmt::format("conv{}", i + 1), stage.pad);
+      now = to_.conv(now, fmt::format("conv{}", i + 1), {stage.pad, stage.stride});
       if (stage.batch_norm) now = normed(now);
       if (falls) now = to_.activated(now, spec_.activation);
       if (stage.pool > 0) now = to_.max_pool(now, stage.pool, stage.pool_stride);
@@ -105,8 +105,11 @@ bool fits(const Model& model, const std::vector<int64_t>& sample) {
 }  // namespace
 
 std::vector<int64_t> conv_shape(const std::vector<int64_t>& x, int64_t out, int64_t kernel,
-                                int64_t pad) {
-  return {out, x[1] + 2 * pad - kernel + 1, x[2] + 2 * pad - kernel + 1};
+                                const ConvPlace& place) {
+  const auto side = [&](int64_t size) {
+    return (size + 2 * place.pad - kernel) / place.stride + 1;
+  };
+  return {out, side(x[1]), side(x[2])};
 }
 
 std::vector<int64_t> pool_shape(const std::vector<int64_t>& x, int64_t window, int64_t stride) {

@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
         DerivativeCase{"lenet16-bn", kPhotos, 3, 20, Loss::kCrossEntropy, false},
         DerivativeCase{"facnn", kDigits, 2, 60}, DerivativeCase{"cnn32-s", kPhotos, 2, 60},
         DerivativeCase{"cnn128", kPhotos, 2, 10}, DerivativeCase{"alex28", kDigits, 2, 16},
-        DerivativeCase{"alex28-s", kDigits, 2, 64},
+        DerivativeCase{"alex28-s", kDigits, 2, 64}, DerivativeCase{"lenet-smooth", kPhotos, 3, 60},
         DerivativeCase{"gru64", kShortAir, 3, 60, Loss::kMultiLabel},
         DerivativeCase{"gru128", kShortAir, 2, 60}, DerivativeCase{"vit-s", kPhotos, 3, 80},
         DerivativeCase{"vit-s28", kDigits, 2, 80, Loss::kMultiLabel},

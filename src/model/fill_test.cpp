@@ -58,6 +58,13 @@ TEST(Init, DeviationsOfEverySlice) {
          {"fc1", {std::sqrt(2.0 / 432), 432}},
          {"fc2", {std::sqrt(2.0 / 128), 128}},
          {"head", {0.3 * std::sqrt(2.0 / 64), 64}}});
+  // Behind sigmoids twice as large.
+  check("lenet-smooth", {{3, 32, 32}, 10},
+        {{"conv1", {2 * std::sqrt(2.0 / 75), 75}},
+         {"conv2", {2 * std::sqrt(2.0 / 150), 150}},
+         {"fc1", {2 * std::sqrt(2.0 / 400), 400}},
+         {"fc2", {2 * std::sqrt(2.0 / 120), 120}},
+         {"head", {0.6 * std::sqrt(2.0 / 84), 84}}});
 }
 
 TEST(Init, GruGatesAreOrthogonalAndInputsXavier) {

@@ -52,16 +52,28 @@ class Reader {
 
   Status conv() {
     const auto out = number(1, kMostOut), kernel = number(2, kMostSide);
-    const bool padded = words_.size() == 5 && words_[3] == "pad";
-    const auto pad = padded ? number(4, kMostSide, 0) : 0;
-    if (!out || !kernel || !pad || (words_.size() != 3 && !padded))
-      return wrong(
-          fmt::format("must be \"conv OUT KERNEL\" or \"conv OUT KERNEL pad P\" with up to {} maps "
-                      "and sides of up to {}, as in \"conv 32 3 pad 1\"",
-                      kMostOut, kMostSide));
+    std::optional<int64_t> pad, stride;
+    bool fine = out && kernel;
+    for (size_t at = 3; fine && at < words_.size(); at += 2) {
+      const bool pads = words_[at] == "pad";
+      auto& value = pads ? pad : stride;
+      fine = !value && (pads || words_[at] == "stride");
+      value = number(at + 1, kMostSide, pads ? 0 : 1);
+      fine = fine && value;
+    }
+    if (!fine)
+      return wrong(fmt::format(
+          "must be \"conv OUT KERNEL\", and if you like \"pad P\" and \"stride S\" behind "
+          "it, with up to {} maps and sides of up to {}, as in \"conv 32 3 pad 1\"",
+          kMostOut, kMostSide));
     if (!list_.linears.empty()) return wrong("comes after a linear layer, which has no image left");
-    if (*pad >= *kernel) return wrong("has a border as wide as its kernel; use a smaller pad");
-    list_.convs.push_back({.in = 0, .out = *out, .kernel = *kernel, .pad = *pad});
+    if (pad.value_or(0) >= *kernel)
+      return wrong("has a border as wide as its kernel; use a smaller pad");
+    list_.convs.push_back({.in = 0,
+                           .out = *out,
+                           .kernel = *kernel,
+                           .pad = pad.value_or(0),
+                           .stride = stride.value_or(1)});
     place_ = Place::kLayer;
     return ok();
   }

@@ -16,7 +16,8 @@ struct LayerList {
 };
 
 /// An item is one of
-///   conv OUT KERNEL [pad P]   square, stride 1, then the activation
+///   conv OUT KERNEL [pad P] [stride S]
+///                             square, then the activation; stride 1 if not given
 ///   linear OUT                then the activation; no convolution after it
 ///   norm                      batch norm, right after conv or linear
 ///   pool WINDOW [STRIDE]      maximum, after conv (and its norm); the stride is the window if not

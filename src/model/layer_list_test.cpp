@@ -35,14 +35,21 @@ TEST(LayerList, ReadsEveryItem) {
   EXPECT_EQ(list->linears[1].out, 7);
   EXPECT_EQ(list->linears[1].dropout, 0);
   EXPECT_TRUE(parse_layers({})->linears.empty());
+  EXPECT_EQ(first.stride, 1);
+  for (const char* item : {"conv 6 5 stride 2 pad 1", "conv 6 5 pad 1 stride 2"}) {
+    const auto conv = parse_layers({item})->convs.at(0);
+    EXPECT_EQ(std::tuple(conv.out, conv.kernel, conv.pad, conv.stride), std::tuple(6, 5, 1, 2));
+  }
 }
 
 TEST(LayerList, ErrorsQuoteTheItem) {
   EXPECT_EQ(error_of({"conv 32 5", "pol 2"}),
             "item 2 'pol 2' is not a layer (did you mean 'pool'?)");
   EXPECT_THAT(error_of({"conv 32"}), HasSubstr("item 1 'conv 32' must be \"conv OUT KERNEL\""));
-  for (const char* bad : {"conv 0 5", "conv 32 65", "conv 32 5 pad", "conv 32 5 pda 1", "conv -1 5",
-                          "conv 32 5 1", "conv 1000000 5", "conv 32 5 pad -1"})
+  for (const char* bad :
+       {"conv 0 5", "conv 32 65", "conv 32 5 pad", "conv 32 5 pda 1", "conv -1 5", "conv 32 5 1",
+        "conv 1000000 5", "conv 32 5 pad -1", "conv 32 5 stride 0", "conv 32 5 pad 1 pad 1",
+        "conv 32 5 stride", "conv 32 5 stride 2 stride 2"})
     EXPECT_THAT(error_of({bad}), HasSubstr("must be \"conv OUT KERNEL\"")) << bad;
   EXPECT_THAT(error_of({"conv 32 3 pad 3"}), HasSubstr("smaller pad"));
   EXPECT_THAT(error_of({"linear"}), HasSubstr("must be \"linear OUT\""));

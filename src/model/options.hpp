@@ -47,11 +47,11 @@ struct ModelOptions {
     f(between("hidden", 1, 100000, "mlp: widths of the hidden layers; [] is a linear model"),
       o.hidden);
     f(any("layers",
-          "cnn: \"conv OUT KERNEL\" (and \"pad P\"), \"pool WINDOW\" (and a stride), \"linear "
-          "OUT\", "
-          "\"norm\", \"dropout P\""),
+          "cnn: \"conv OUT KERNEL\" (and \"pad P\", \"stride S\"), \"pool WINDOW\" (and a "
+          "stride), \"linear OUT\", \"norm\", \"dropout P\""),
       o.layers);
-    f(one_of("activation", {"relu", "tanh", "gelu"}, "mlp, cnn: after every layer but the last"),
+    f(one_of("activation", {"relu", "tanh", "gelu", "sigmoid"},
+             "mlp, cnn: after every layer but the last"),
       o.activation);
     f(one_of("norm", {"none", "batch"}, "mlp, cnn: batch norm after every layer but the last"),
       o.norm);

@@ -59,7 +59,8 @@ Result<int64_t> fit_convs(const std::string& name, SequentialSpec& spec) {
   for (auto& stage : spec.convs) {
     stage.in = std::exchange(channels, stage.out);
     for (int64_t* size : {&height, &width}) {
-      *size += 2 * stage.pad - stage.kernel + 1;
+      const int64_t room = *size + 2 * stage.pad - stage.kernel;
+      *size = room < 0 ? 0 : room / stage.stride + 1;
       if (stage.pool > 0 && *size >= stage.pool)
         *size = (*size - stage.pool) / stage.pool_stride + 1;
       else if (stage.pool > 0)
@@ -107,6 +108,7 @@ Result<Spec> sequential(const std::string& name, const ModelOptions& options, co
   SequentialSpec spec{shape.sample, std::move(list.convs), std::move(list.linears)};
   if (options.activation == "tanh") spec.activation = Activation::kTanh;
   if (options.activation == "gelu") spec.activation = Activation::kGelu;
+  if (options.activation == "sigmoid") spec.activation = Activation::kSigmoid;
   int64_t width = 1;
   for (const int64_t size : shape.sample) width *= size;
   if (!spec.convs.empty()) {
@@ -208,6 +210,12 @@ ModelOptions lenet16_bn() {
   out.norm = "batch";
   return out;
 }
+/// Without corners anywhere, so that gradients of gradients say something everywhere.
+ModelOptions lenet_smooth() {
+  auto out = cnn({"conv 6 5 stride 2", "conv 16 5 stride 2", "linear 120", "linear 84"});
+  out.activation = "sigmoid";
+  return out;
+}
 ModelOptions mlp(std::vector<int64_t> hidden) {
   ModelOptions out;
   out.name = "mlp", out.hidden = std::move(hidden);
@@ -256,6 +264,10 @@ std::vector<ModelInfo> table() {
        {},
        cnn({"conv 16 3 pad 1", "pool 2", "conv 24 3 pad 1", "pool 2", "conv 32 3 pad 1",
             "conv 48 3 pad 1", "conv 48 3 pad 1", "pool 3 2", "linear 128", "linear 64"})},
+      {"lenet-smooth",
+       "lenet with sigmoids, and strides of 2 for its pools: attacks by gradients are tried on it",
+       {},
+       lenet_smooth()},
       {"gru64", "two layers of 64 gated recurrent units; sequences", {}, gru(64)},
       {"gru128", "two layers of 128 gated recurrent units; sequences", {}, gru(128)},
       {"vit-s", "Transformer on 8×8 patches: width 64, 3 blocks of 4 heads", {}, vit(8)},

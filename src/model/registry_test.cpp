@@ -37,6 +37,9 @@ TEST(Models, CountsOfTheSpecification) {
   EXPECT_EQ(count("cnn128", kPhotos), 3752586);
   EXPECT_EQ(count("alex28", kDigits), 3868170);
   EXPECT_EQ(count("alex28-s", kDigits), 109570);
+  // Strides of 2 leave as much of these as pools: the same numbers as lenet's.
+  EXPECT_EQ(count("lenet-smooth", kPhotos), 62006);
+  EXPECT_EQ(count("lenet-smooth", kDigits), 44426);
   EXPECT_EQ(count("gru64", kAir), 42181);
   EXPECT_EQ(count("gru128", kAir), 158085);
   EXPECT_EQ(count("vit-p", kPhotos), 1988490);
@@ -111,7 +114,7 @@ TEST(Models, ShapesThatDoNotFitAreRefusedWithASentence) {
   // 28×13 images: two halvings after 5×5 leave nothing of 13, three 3×3 with a border leave 1.
   EXPECT_EQ(error_of("lenet", {{1, 28, 13}, 10}),
             "Model 'lenet' cannot take images of shape [1, 28, 13]: nothing would be left after "
-            "its convolutions; models that fit: mlp100, alex28, alex28-s, mlp.");
+            "its convolutions; models that fit: mlp100, alex28, alex28-s, lenet-smooth, mlp.");
   EXPECT_EQ(error_of("lenet", {{1, 28, 16}, 10}), "");   // 16 → 12 → 6 → 2 → 1
   EXPECT_NE(error_of("alex28", {{1, 11, 28}, 10}), "");  // 11 → 5 → 2, less than the window of 3
   EXPECT_EQ(error_of("alex28", {{1, 12, 28}, 10}), "");
@@ -196,6 +199,10 @@ TEST(Models, TheTablesNetworksAreListsUnderAName) {
                  "conv 32 3 pad 1", "conv 48 3 pad 1", "conv 48 3 pad 1", "pool 3 2",
                  "linear 128",      "linear 64"};
   expect_same(alex, "alex28-s", kDigits);
+  auto smooth = own("cnn");
+  smooth.layers = {"conv 6 5 stride 2", "conv 16 5 stride 2", "linear 120", "linear 84"};
+  smooth.activation = "sigmoid";
+  expect_same(smooth, "lenet-smooth", kDigits);
   auto vit = own("vit");
   vit.patch = 8, vit.depth = 3;
   expect_same(vit, "vit-s", kPhotos);
@@ -220,6 +227,9 @@ TEST(Models, OwnSizesAreCountedByHand) {
   // 9×9, bordered 11×11, after 3×3 again 9×9; windows of 3 at every second place: 4×4.
   cnn.layers = {"conv 2 3 pad 1", "pool 3 2", "linear 6"};
   EXPECT_EQ(count(cnn, {{1, 9, 9}, 3}), (9 * 2 + 2) + (2 * 16 * 6 + 6) + (6 * 3 + 3));
+  // Every third of the 9×9 places: 3×3.
+  cnn.layers = {"conv 2 3 pad 1 stride 3", "linear 6"};
+  EXPECT_EQ(count(cnn, {{1, 9, 9}, 3}), (9 * 2 + 2) + (2 * 9 * 6 + 6) + (6 * 3 + 3));
   auto gru = own("gru");
   gru.units = 5, gru.depth = 3;
   EXPECT_EQ(count(gru, {{4, 2}, 3}), 3 * 5 * (2 + 5 + 2) + 2 * (3 * 5 * (5 + 5 + 2)) + (5 * 3 + 3));
@@ -248,6 +258,8 @@ TEST(Models, WhichOwnNetworksHaveGradientsByHand) {
   auto cnn = own("cnn");
   EXPECT_TRUE(by_hand(cnn, kDigits));
   cnn.activation = "tanh";
+  EXPECT_FALSE(by_hand(cnn, kDigits));
+  cnn = own("cnn"), cnn.layers = {"conv 4 3 stride 2", "linear 8"};
   EXPECT_FALSE(by_hand(cnn, kDigits));
   cnn = own("cnn"), cnn.layers = {"conv 4 3", "dropout 0.5", "linear 8"};
   EXPECT_FALSE(by_hand(cnn, kDigits));

@@ -16,14 +16,15 @@
 namespace tessera {
 
 /// Between layers. kGelu is the exact one.
-enum class Activation { kRelu, kTanh, kGelu };
+enum class Activation { kRelu, kTanh, kGelu, kSigmoid };
 
-/// Square convolution of stride 1, then (batch norm), max-pool without padding, activation,
-/// (dropout), in this order. Where the activation never falls (ReLU, tanh), pooling before it is
-/// the same function and a quarter of the work; GELU falls below 0, so it comes before the pool.
+/// Square convolution, then (batch norm), max-pool without padding, activation, (dropout), in this
+/// order. Where the activation never falls (ReLU, tanh, sigmoid), pooling before it is the same
+/// function and a quarter of the work; GELU falls below 0, so it comes before the pool.
 struct ConvStage {
   int64_t in, out, kernel;
   int64_t pad = 0;          // zeros on each side
+  int64_t stride = 1;       // of the kernel
   int64_t pool = 0;         // window; 0 = none
   int64_t pool_stride = 0;  // > 0 where pool > 0
   bool batch_norm = false;

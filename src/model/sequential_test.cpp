@@ -8,6 +8,7 @@ namespace tessera {
 namespace {
 
 using Values = std::vector<double>;
+using Activated = std::function<double(double)>;
 
 struct Image {
   int64_t channels, height, width;
@@ -18,10 +19,12 @@ struct Image {
   }
 };
 
-/// Convolution, ReLU, then max-pool, from the definition.
-Image naive_conv(const Image& x, const double* w, const double* bias, const ConvStage& stage) {
+/// Convolution, activation, then max-pool, from the definition.
+Image naive_conv(const Image& x, const double* w, const double* bias, const ConvStage& stage,
+                 const Activated& f) {
   const int64_t k = stage.kernel;
-  Image y{stage.out, x.height + 2 * stage.pad - k + 1, x.width + 2 * stage.pad - k + 1, {}};
+  const auto places = [&](int64_t side) { return (side + 2 * stage.pad - k) / stage.stride + 1; };
+  Image y{stage.out, places(x.height), places(x.width), {}};
   for (int64_t o = 0; o < y.channels; ++o) {
     for (int64_t i = 0; i < y.height; ++i) {
       for (int64_t j = 0; j < y.width; ++j) {
@@ -30,11 +33,11 @@ Image naive_conv(const Image& x, const double* w, const double* bias, const Conv
           for (int64_t a = 0; a < k; ++a) {
             for (int64_t b = 0; b < k; ++b) {
               sum += w[((o * x.channels + c) * k + a) * k + b] *
-                     x.at(c, i + a - stage.pad, j + b - stage.pad);
+                     x.at(c, i * stage.stride + a - stage.pad, j * stage.stride + b - stage.pad);
             }
           }
         }
-        y.values.push_back(std::max(sum, 0.0));
+        y.values.push_back(f(sum));
       }
     }
   }
@@ -70,10 +73,13 @@ Values naive_linear(const Values& x, const double* w, const double* bias, int64_
 /// One sample through the flat weights, reading them front to back.
 Values naive(const SequentialSpec& spec, const double* w, const double* x) {
   const int64_t size = spec.sample[0] * spec.sample[1] * spec.sample[2];
+  const Activated f = [&](double value) {
+    return spec.activation == Activation::kSigmoid ? testing::sigmoid(value) : std::max(value, 0.0);
+  };
   Image image{spec.sample[0], spec.sample[1], spec.sample[2], Values(x, x + size)};
   for (const auto& stage : spec.convs) {
     const double* bias = w + stage.out * stage.in * stage.kernel * stage.kernel;
-    image = naive_conv(image, w, bias, stage);
+    image = naive_conv(image, w, bias, stage, f);
     w = bias + stage.out;
   }
   Values now = image.values;
@@ -82,7 +88,7 @@ Values naive(const SequentialSpec& spec, const double* w, const double* x) {
     now = naive_linear(now, w, bias, stage.out);
     w = bias + stage.out;
     if (stage.relu) {
-      for (double& value : now) value = std::max(value, 0.0);
+      for (double& value : now) value = f(value);
     }
   }
   return now;
@@ -112,15 +118,19 @@ TEST(Sequential, ForwardMatchesLoops) {
   expect_naive("lenet", {{1, 28, 28}, 7});
   expect_naive("lenet16", {{2, 20, 17}, 3});
   expect_naive("alex28-s", {{1, 28, 28}, 10});
+  expect_naive("lenet-smooth", {{1, 28, 28}, 10});
+  expect_naive("lenet-smooth", {{3, 32, 17}, 4});
 }
 
 double gelu(double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }
 
 // One convolution of one number, so that every step can be written down: 3 pixels, a window of 2.
 TEST(Sequential, ActivationsByHand) {
-  for (const auto activation : {Activation::kRelu, Activation::kTanh, Activation::kGelu}) {
+  for (const auto activation :
+       {Activation::kRelu, Activation::kTanh, Activation::kGelu, Activation::kSigmoid}) {
     const auto f = [&](double x) {
       if (activation == Activation::kRelu) return std::max(x, 0.0);
+      if (activation == Activation::kSigmoid) return testing::sigmoid(x);
       return activation == Activation::kTanh ? std::tanh(x) : gelu(x);
     };
     const SequentialSpec spec{{1, 2, 2},

@@ -17,6 +17,8 @@ class Optimizer {
   /// Moves w along its gradient g in place. Both [d] of one floating type, the same in every call;
   /// g is overwritten. No autograd: w must not require a gradient.
   void step(Tensor& w, Tensor& g);
+  /// From the next step on; what was remembered stays.
+  void set_lr(double lr) { lr_ = lr; }
 
  private:
   void adam(Tensor& w, const Tensor& g);

@@ -53,7 +53,8 @@ bool FastNet::supports(const SequentialSpec& spec, bool evaluation) {
   if (spec.linears.empty() || (!spec.convs.empty() && spec.sample.size() != 3)) return false;
   if (spec.activation != Activation::kRelu) return false;
   for (const auto& conv : spec.convs)
-    if (conv.batch_norm || conv.pool > 3 || (conv.dropout > 0 && !evaluation)) return false;
+    if (conv.batch_norm || conv.stride > 1 || conv.pool > 3 || (conv.dropout > 0 && !evaluation))
+      return false;
   for (const auto& linear : spec.linears)
     if (linear.batch_norm || (linear.dropout > 0 && !evaluation)) return false;
   return true;

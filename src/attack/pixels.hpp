@@ -1,0 +1,32 @@
+// Pictures as people see them, and as networks see them: attacks are measured on the former.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace tessera {
+
+using at::Tensor;
+
+/// How pixels in [0, 1] become a network's inputs: (pixel − mean) / std for each channel. Empty:
+/// inputs are the pixels. Both functions take [n, C, …] and can be differentiated.
+struct PixelScale {
+  std::vector<double> mean, std;
+
+  Tensor to_inputs(const Tensor& pixels) const;
+  Tensor to_pixels(const Tensor& inputs) const;
+};
+
+/// Mean |horizontal differences| + mean |vertical differences| of [n, C, H, W]; differentiable.
+/// Samples of another shape have no neighbours: 0.
+Tensor total_variation(const Tensor& x);
+
+/// Each channel of [n, C, H, W] under a Gaussian of this deviation, cut off at three of them;
+/// borders are repeated.
+Tensor blurred(const Tensor& x, double sigma);
+
+/// Standard normal numbers of this shape from a key, float32.
+Tensor gaussian_noise(const std::vector<int64_t>& shape, uint64_t key);
+
+}  // namespace tessera
