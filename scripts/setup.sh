@@ -4,13 +4,16 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
 
-packages_build=(
+packages_without_torch=(
   g++ cmake ninja-build ccache git ca-certificates
-  libtorch-dev libopenblas-dev
-  libfmt-dev libabsl-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
-  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev
-  libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libcpp-httplib-dev libzstd-dev
-  libgtest-dev libgmock-dev libbenchmark-dev
+  libfmt-dev libabsl-dev nlohmann-json3-dev
+  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libcpp-httplib-dev libzstd-dev
+  libgtest-dev libgmock-dev
+)
+packages_build=(
+  "${packages_without_torch[@]}"
+  libtorch-dev libopenblas-dev libcli11-dev libtomlplusplus-dev
+  libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libbenchmark-dev
   dataset-fashion-mnist
 )
 
