@@ -23,22 +23,24 @@ Tensor doubles(std::vector<double> values) { return at::tensor(values, at::kDoub
 
 /// The pool's loss as it is written in the documentation, number by number.
 double loss_by_hand(const Tensor& logits, const Tensor& y, const Tensor& beta) {
-  const int64_t classes = logits.size(2);
+  const auto z = logits.contiguous();
+  const auto n = z.size(1), classes = z.size(2);
+  const double* at = z.data_ptr<double>();
   double loss = 0;
-  for (int64_t i = 0; i < y.size(0); ++i) {
+  for (int64_t i = 0; i < n; ++i) {
     std::vector<double> score(static_cast<size_t>(classes));
-    for (int64_t e = 0; e < logits.size(0); ++e) {
+    for (int64_t e = 0; e < z.size(0); ++e) {
+      const double* own = at + (e * n + i) * classes;
       double total = 0;
-      for (int64_t c = 0; c < classes; ++c) total += std::exp(logits[e][i][c].item<double>());
+      for (int64_t c = 0; c < classes; ++c) total += std::exp(own[c]);
       for (int64_t c = 0; c < classes; ++c) {
-        const double p = std::exp(logits[e][i][c].item<double>()) / total;
-        score[static_cast<size_t>(c)] +=
-            beta[e].item<double>() * std::log(0.999999 * p + 1e-6 / static_cast<double>(classes));
+        const double p = 0.999999 * std::exp(own[c]) / total + 1e-6 / static_cast<double>(classes);
+        score[static_cast<size_t>(c)] += beta.data_ptr<double>()[e] * std::log(p);
       }
     }
     double total = 0;
     for (const double s : score) total += std::exp(s);
-    loss += std::log(total) - score[static_cast<size_t>(y[i].item<int64_t>())];
+    loss += std::log(total) - score[static_cast<size_t>(y.data_ptr<int64_t>()[i])];
   }
   return loss;
 }
