@@ -25,7 +25,10 @@ std::shared_ptr<const Sequential> sequential(const std::string& name, const Shap
 /// Two channels on a 3×4 map: small enough for loops and long enough to notice swapped axes.
 std::shared_ptr<const Sequential> tiny() {
   return std::make_shared<Sequential>(
-      SequentialSpec{{1, 6, 5}, {{1, 2, 3, 0, 2, 1}, {2, 4, 2, 1, 0, 0}}, {{48, 5}, {5, 3, false}}},
+      SequentialSpec{{1, 6, 5},
+                     {{.in = 1, .out = 2, .kernel = 3, .pool = 2, .pool_stride = 1},
+                      {.in = 2, .out = 4, .kernel = 2, .pad = 1}},
+                     {{48, 5}, {5, 3, false}}},
       Init::kHe0);
 }
 
@@ -179,7 +182,7 @@ TEST(Cbam, InsertionHardlyChangesThePrediction) {
       const Tensor change = net.predict(net.inserted(at, 3), x) - before;
       EXPECT_LT((change.norm() / before.norm()).item<double>(), 0.05) << info.name;
     }
-  EXPECT_EQ(checked, 18);  // nine networks, two kinds of images
+  EXPECT_EQ(checked, 20);  // ten networks, two kinds of images
 }
 
 TEST(Cbam, OnMapsItIsTheSameNetwork) {

@@ -98,11 +98,12 @@ TEST(FedT, OnMapsItIsTrainingThroughTheWholeNetwork) {
   auto options = transfer_options("fed_t");
   options.numbers = {{"ft_epochs", 2}};
   // With dropout: its masks, too, must be those of the whole network.
-  const auto net =
-      std::make_shared<Sequential>(SequentialSpec{{1, 28, 28},
-                                                  {{1, 4, 5, 0, 2, 2}, {4, 6, 5, 0, 2, 2}},
-                                                  {{96, 20, true, 0.5}, {20, 3, false}}},
-                                   Init::kHe0);
+  const auto net = std::make_shared<Sequential>(
+      SequentialSpec{{1, 28, 28},
+                     {{.in = 1, .out = 4, .kernel = 5, .pool = 2, .pool_stride = 2},
+                      {.in = 4, .out = 6, .kernel = 5, .pool = 2, .pool_stride = 2}},
+                     {{96, 20, true, 0.5}, {20, 3, false}}},
+      Init::kHe0);
   for (const auto& model : {std::shared_ptr<const Model>(net),
                             std::shared_ptr<const Model>(*make_model("lenet", {{1, 28, 28}, 3}))}) {
     Toy toy(toy_federation(4, 0, 60, true), model, options);
