@@ -206,6 +206,9 @@ Result<std::string> measure(const LoadArgs& args, const LoadPlace& place) {
 }
 
 Status run_load(const LoadArgs& args) {
+  if (args.cohort > args.clients)
+    return fail(Error::kInvalid, "--cohort {} is more than --clients {}", args.cohort,
+                args.clients);
   // A connection each, on both sides, and a thousand is what many systems allow.
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);

@@ -1,26 +1,15 @@
 #include "measure.hpp"
 
-#include <cblas.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <vector>
 
-#include "base/clock.hpp"
 #include "base/text.hpp"
 
 namespace tessera::bench {
 namespace {
 
 constexpr int kIterations = 11;
-
-double seconds(const std::function<void()>& work, int64_t times) {
-  const double start = thread_cpu_seconds();
-  for (int64_t i = 0; i < times; ++i) work();
-  return (thread_cpu_seconds() - start) / static_cast<double>(times);
-}
 
 Table& table() {
   static Table lines({"what", "reached", "unit", "target"});
@@ -29,39 +18,16 @@ Table& table() {
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 Paired paired(benchmark::State& state, const std::function<void()>& work,
               const std::function<void()>& yardstick) {
-  work();  // buffers grow, pages are touched
-  const auto times = static_cast<int64_t>(std::ceil(0.02 / std::max(seconds(work, 1), 1e-6)));
+  const auto times = calls_in(work, 0.02);
   std::vector<double> works, yardsticks;
   for (auto _ : state) {
-    yardsticks.push_back(seconds(yardstick, 1));
-    works.push_back(seconds(work, times));
+    yardsticks.push_back(cpu_seconds(yardstick, 1));
+    works.push_back(cpu_seconds(work, times));
     state.SetIterationTime(works.back());
   }
   return {median(works), median(yardsticks)};
-}
-
-void sgemm() {
-  constexpr int kSide = 1024;
-  static const std::vector<float> a(kSide * kSide, 0.5f), b(kSide * kSide, 0.25f);
-  static std::vector<float> c(kSide * kSide);
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSide, kSide, kSide, 1.0f, a.data(), kSide,
-              b.data(), kSide, 0.0f, c.data(), kSide);
-  benchmark::DoNotOptimize(c.data());
-}
-
-void copy() {
-  static const std::vector<char> from(static_cast<size_t>(kCopyBytes), 1);
-  static std::vector<char> to(from.size());
-  std::memcpy(to.data(), from.data(), from.size());
-  benchmark::DoNotOptimize(to.data());
-  benchmark::ClobberMemory();
 }
 
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body) {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "measure/timing.hpp"
+
 namespace tessera::bench {
 
 /// Registrations, one per file; main.cpp calls them in this order.
@@ -19,25 +21,10 @@ void register_hypernet();  // pFedHT's server against its clients
 void register_ham();       // FedHAM's attention step against a plain one
 void register_meta();      // second derivatives against plain steps
 
-/// The upper one of the two in the middle; of at least one value.
-double median(std::vector<double> values);
-
-/// Medians over the iterations of a benchmark, in seconds of CPU time of the calling thread.
-struct Paired {
-  double work, yardstick;
-};
 /// Each iteration times `yardstick` once and `work` as often as fills 20 ms; the latter is what
 /// the benchmark reports.
 Paired paired(benchmark::State& state, const std::function<void()>& work,
               const std::function<void()>& yardstick);
-
-/// One product of 1024×1024 float matrices by the BLAS, and how many operations that is.
-void sgemm();
-constexpr double kSgemmFlops = 2.0 * 1024 * 1024 * 1024;
-
-/// memcpy of a buffer that no cache holds; kCopyBytes are read and as many written.
-void copy();
-constexpr double kCopyBytes = 64.0 * 1024 * 1024;
 
 /// A benchmark with manual time and a fixed number of iterations.
 void add(const std::string& name, const std::function<void(benchmark::State&)>& body);

@@ -13,7 +13,7 @@ set_target_properties(libtessera PROPERTIES
 target_link_options(libtessera PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined)
 target_link_libraries(libtessera PRIVATE tessera_torch ZLIB::ZLIB LibLZMA::LibLZMA ${ZSTD_LIBRARY}
                       SQLite::SQLite3 OpenSSL::SSL OpenSSL::Crypto CURL::libcurl ${HTTPLIB_LIBRARY}
-                      protobuf::libprotobuf ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY} ${CMAKE_DL_LIBS})
+                      protobuf::libprotobuf ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY} ${TESSERA_MPI_LIBRARIES} ${CMAKE_DL_LIBS})
 add_library(Tessera::tessera ALIAS libtessera)
 
 add_executable(tessera src/cli/main.cpp)

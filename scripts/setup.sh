@@ -14,6 +14,7 @@ packages_build=(
   "${packages_without_torch[@]}"
   libtorch-dev libopenblas-dev libcli11-dev libtomlplusplus-dev
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libbenchmark-dev
+  libopenmpi-dev openmpi-bin
   dataset-fashion-mnist
 )
 

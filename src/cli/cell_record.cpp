@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
 #include "base/key.hpp"
+#include "base/processor.hpp"
 #include "base/text.hpp"
 #include "base/version.hpp"
 #include "io/bytes.hpp"
@@ -24,15 +24,6 @@ constexpr int kRecordVersion = 1;
 constexpr size_t kMostRecordBytes = 4 << 20;
 constexpr size_t kMostSide = 40;  // of a matrix that is kept
 
-std::string processor_name() {
-  std::ifstream file("/proc/cpuinfo");
-  std::string line;
-  while (std::getline(file, line))
-    if (line.starts_with("model name") && line.find(": ") != std::string::npos)
-      return line.substr(line.find(": ") + 2);
-  return "unknown";
-}
-
 /// Five digits are more than any figure means; NaN is null.
 Json rounded(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -49,7 +40,7 @@ CellRecord begun_record(const Experiment& experiment) {
   out.digest = record_digest(experiment), out.settings = settings_of(experiment);
   out.seed = experiment.run.seed;
   out.headline = experiment.headline() == View::kPre ? "pre" : "post";
-  out.program = TESSERA_VERSION, out.processor = processor_name();
+  out.program = TESSERA_VERSION, out.processor = this_processor().name;
   return out;
 }
 

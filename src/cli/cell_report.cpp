@@ -28,7 +28,8 @@ Result<nlohmann::json> run_cell(const Experiment& experiment, const RunArgs& arg
                            });
                          },
                      .on_note = [&](const std::string& text) { view.note(label + "  " + text); },
-                     .stop = args.stop};
+                     .stop = args.stop,
+                     .ranks = args.ranks};
   auto summary = run_experiment(experiment, request);
   view.finish();
   TESSERA_RETURN_IF_ERROR(summary.status());

@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/output.hpp"
+#include "run/privacy_spent.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
@@ -73,6 +74,15 @@ std::string text_of(const Plan& plan) {
        fmt::format("about {} on {}, from a trial of one client", human_seconds(estimate.seconds),
                    threads == 1 ? "1 thread" : fmt::format("{} threads", threads)));
   line("memory", "about " + human_bytes(estimate.memory));
+  if (const auto& server = estimate.server; server.bytes > 0)
+    line("", fmt::format("{} of it at the server once all {} clients have taken part; {} clients "
+                         "would be the most",
+                         human_bytes(server.bytes), server.clients, server.most));
+  if (const auto spent = privacy_spent(experiment, plan.clients(), experiment.run.rounds)) {
+    line("privacy", spent->text(experiment.run.rounds));
+    if (const auto weak = spent->warning(plan.clients()); !weak.empty()) line("", weak);
+  }
+  line("exposure", experiment.method.exposure);
   return text + "ready to run\n";
 }
 
@@ -83,32 +93,36 @@ std::string json_of(const Plan& plan) {
     const auto range = range_of(plan.federation.clients, part);
     return {{"all", range.all}, {"least", range.least}, {"most", range.most}};
   };
-  const nlohmann::json out{{"name", experiment.run.name},
-                           {"seed", experiment.run.seed},
-                           {"rounds", experiment.run.rounds},
-                           {"method", experiment.method.name},
-                           {"dataset", federation.set},
-                           {"partition", experiment.data.partition},
-                           {"partition_digest", federation.digest},
-                           {"sample_shape", federation.sample_shape},
-                           {"class_names", federation.class_names},
-                           {"classes", federation.classes},
-                           {"notes", federation.notes},
-                           {"clients", plan.clients()},
-                           {"newcomers", federation.newcomers.size()},
-                           {"cohort", cohort},
-                           {"samples",
-                            {{"train", samples(Part::kTrain)},
-                             {"val", samples(Part::kVal)},
-                             {"test", samples(Part::kTest)}}},
-                           {"model", experiment.model.name},
-                           {"parameters", parameters},
-                           {"bytes_down", estimate.bytes_down * cohort},
-                           {"bytes_up", estimate.bytes_up * cohort},
-                           {"bytes_in_all", plan.bytes_in_all()},
-                           {"threads", threads},
-                           {"seconds", estimate.seconds},
-                           {"memory", estimate.memory}};
+  const nlohmann::json out{
+      {"name", experiment.run.name},
+      {"seed", experiment.run.seed},
+      {"rounds", experiment.run.rounds},
+      {"method", experiment.method.name},
+      {"dataset", federation.set},
+      {"partition", experiment.data.partition},
+      {"partition_digest", federation.digest},
+      {"sample_shape", federation.sample_shape},
+      {"class_names", federation.class_names},
+      {"classes", federation.classes},
+      {"notes", federation.notes},
+      {"clients", plan.clients()},
+      {"newcomers", federation.newcomers.size()},
+      {"cohort", cohort},
+      {"samples",
+       {{"train", samples(Part::kTrain)},
+        {"val", samples(Part::kVal)},
+        {"test", samples(Part::kTest)}}},
+      {"model", experiment.model.name},
+      {"parameters", parameters},
+      {"bytes_down", estimate.bytes_down * cohort},
+      {"bytes_up", estimate.bytes_up * cohort},
+      {"bytes_in_all", plan.bytes_in_all()},
+      {"threads", threads},
+      {"seconds", estimate.seconds},
+      {"memory", estimate.memory},
+      {"server_memory", estimate.server.bytes},
+      {"server_most_clients",
+       estimate.server.bytes > 0 ? nlohmann::json(estimate.server.most) : nlohmann::json()}};
   // Names may come from files and need not be UTF-8, which JSON must be.
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -11,10 +11,12 @@
 #include "base/version.hpp"
 #include "cli/commands.hpp"
 #include "cli/federation_command.hpp"
+#include "cli/machine.hpp"
 #include "cli/manual.hpp"
 #include "cli/output.hpp"
 #include "cli/pki_command.hpp"
 #include "cli/plugin.hpp"
+#include "cli/ranks.hpp"
 #include "cli/starter.hpp"
 
 namespace tessera {
@@ -28,13 +30,20 @@ struct Cli {
   CLI::App app{"Tessera: personalized federated learning, simulated or for real.", "tessera"};
   const std::atomic<bool>* stop = nullptr;
   std::list<std::vector<std::string>> plugins;  // of the program and of each command
+  bool verbose = false;
   std::function<Status()> action;
+  /// Of a command that several ranks can play; else empty.
+  std::optional<RankedCommand> ranked;
 
   /// A sub-command with an example and the exit codes below its help.
   CLI::App* command(CLI::App& parent, const char* name, const char* line, const char* example) {
     auto* sub = parent.add_subcommand(name, line);
     sub->footer(fmt::format("Example:\n  {}\n\n{}", example, kExitCodes));
+    add_verbose(*sub);
     return sub;
+  }
+  void add_verbose(CLI::App& to) {
+    to.add_flag("-v,--verbose", verbose, "say which kernels and which BLAS do the work");
   }
   /// Where methods are named: those of plugins count.
   void add_plugins(CLI::App& to) {
@@ -67,7 +76,7 @@ void add_choices(CLI::App& sub, ExperimentArgs& args) {
 
 void add_running(CLI::App& sub, RunArgs& args) {
   add_experiment(sub, args.experiment, true);
-  args.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  args.threads = usual_threads();
   sub.add_option("-o,--out", args.out, "output directory")->type_name("DIR");
   sub.add_option("--threads", args.threads,
                  "clients at work at the same time; never changes a result")
@@ -109,7 +118,17 @@ void add_run(Cli& cli, RunArgs& args) {
   sub->add_flag("--through-wire", args.through_wire,
                 "encode and decode every message, as a network would");
   sub->get_option("--out")->description("output directory (default: runs/<name>/<method>-s<seed>)");
-  sub->callback([&] { cli.action = [&] { return run_command(args); }; });
+  sub->callback([&] {
+    cli.action = [&] { return run_command(args); };
+    cli.ranked = {
+        .lead =
+            [&](RankDesk& desk) {
+              args.ranks = &desk;
+              return run_command(args);
+            },
+        .host = [&](RankSeat& seat, int ranks) { return run_command_on_rank(args, seat, ranks); },
+        .threads = args.threads};
+  });
 }
 
 void add_compare(Cli& cli, CompareArgs& args) {
@@ -307,6 +326,31 @@ void add_report(Cli& cli, std::string& dir, bool& json) {
   sub->callback([&] { cli.action = [&] { return report_command(dir, json); }; });
 }
 
+void add_bench(Cli& cli, BenchArgs& args) {
+  auto* sub = cli.command(cli.app, "bench",
+                          "measure this machine: networks, a round, many models, each against what "
+                          "the processor could do",
+                          "tessera bench --json > this-machine.json");
+  sub->add_option("--only", args.only, "lines with this in their name: facnn, step, Gram …")
+      ->type_name("TEXT");
+  sub->add_option("--seconds", args.seconds, "about how long each line is measured")
+      ->type_name("S")
+      ->check(CLI::Range(1e-4, 1e4))
+      ->capture_default_str();
+  sub->add_option("--models", args.models,
+                  "models of the server's lines; 2000 take 5 GB and some minutes")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{2}, int64_t{100000}))
+      ->capture_default_str();
+  sub->add_option("--kernels", args.kernels, "auto, avx512, avx2 or portable, as run.kernels")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "avx512", "avx2", "portable"}).description(""))
+      ->capture_default_str();
+  sub->add_flag("--json", args.json, "print JSON only");
+  sub->add_flag("--quiet", args.quiet, "no progress");
+  sub->callback([&] { cli.action = [&] { return bench_command(args); }; });
+}
+
 /// The help of the command that the words name.
 Status help_command(const CLI::App& root, const std::vector<std::string>& words) {
   const auto* app = &root;
@@ -432,11 +476,36 @@ int guarded(const std::function<Status()>& action) {
   }
 }
 
+/// Several copies of a command that knows nothing of ranks would do the same work, into the same
+/// files.
+int run_on_ranks(Cli& cli, const Started& started, const std::function<Status()>& load_all,
+                 const std::atomic<bool>& stop) {
+  if (cli.ranked) {
+    auto command = *cli.ranked;
+    command.lead = [&](RankDesk& desk) -> Status {
+      TESSERA_RETURN_IF_ERROR(load_all());
+      return cli.ranked->lead(desk);
+    };
+    command.host = [&](RankSeat& seat, int ranks) -> Result<int> {
+      TESSERA_RETURN_IF_ERROR(load_all());
+      return cli.ranked->host(seat, ranks);
+    };
+    return play_on_ranks(command, stop);
+  }
+  const auto status =
+      fail(Error::kInvalid,
+           "`tessera {}` runs in one process, but mpirun has started {}; start it without mpirun",
+           path_of(cli.app, innermost(&cli.app)), started.size);
+  return started.rank == 0 ? print_error(status) : exit_code(status);
+}
+
 int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<bool>& stop) {
   Cli cli;
-  cli.app.set_version_flag("-V,--version", std::string("tessera ") + TESSERA_VERSION);
+  cli.app.set_version_flag("-V,--version",
+                           fmt::format("tessera {}\n{}", TESSERA_VERSION, machine_text()));
   cli.app.require_subcommand(1);
   cli.add_plugins(cli.app);
+  cli.add_verbose(cli.app);
   cli.app.footer(fmt::format("Example:\n  tessera run examples/quickstart.toml\n\n{}", kExitCodes));
   NewArgs fresh;
   RunArgs run;
@@ -446,6 +515,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   DataArgs data;
   std::string method, report;
   HelpArgs help;
+  BenchArgs bench;
   PredictArgs predict;
   ExportArgs exported;
   PkiArgs pki;
@@ -453,7 +523,9 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   CallArgs call;
   AuditArgs audit;
   bool json = false;
-  run.stop = compare.run.stop = reproduce.stop = data.get.stop = serve.stop = call.stop = &stop;
+  const auto started = started_by_mpirun();
+  run.stop = compare.run.stop = reproduce.stop = data.get.stop = serve.stop = call.stop =
+      bench.stop = &stop;
   add_new(cli, fresh);
   add_run(cli, run);
   add_compare(cli, compare);
@@ -465,6 +537,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   add_report(cli, report, json);
   add_predict(cli, predict);
   add_export(cli, exported);
+  add_bench(cli, bench);
   const DeclareCommand declare = [&](auto& parent, auto... words) {
     return cli.command(parent, words...);
   };
@@ -479,12 +552,19 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
     // The parser takes its arguments from the back.
     cli.app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::Success& asked) {  // --help, --version
-    return cli.app.exit(asked);
+    return started.rank == 0 ? cli.app.exit(asked) : kExitDone;
   } catch (const CLI::ParseError& error) {
-    return print_error(fail(Error::kInvalid, "{}", usage_error(cli.app, error)));
+    const auto status = fail(Error::kInvalid, "{}", usage_error(cli.app, error));
+    return started.rank == 0 ? print_error(status) : exit_code(status);
   }
-  return guarded([&]() -> Status {
+  const auto load_all = [&]() -> Status {
+    if (cli.verbose && started.rank == 0) print_note(machine_text());
     for (const auto& paths : cli.plugins) TESSERA_RETURN_IF_ERROR(load_plugins(paths));
+    return ok();
+  };
+  if (started.size > 1) return run_on_ranks(cli, started, load_all, stop);
+  return guarded([&]() -> Status {
+    TESSERA_RETURN_IF_ERROR(load_all());
     return cli.action();
   });
 }

@@ -15,6 +15,9 @@
 
 namespace tessera {
 
+class RankDesk;
+class RankSeat;
+
 /// An experiment as a command line names it.
 struct ExperimentArgs {
   std::string file;
@@ -37,10 +40,13 @@ struct RunArgs {
   const Federation* federation = nullptr;   // of the experiment, if it has been loaded
   bool page = true;                         // write report.html
   const std::atomic<bool>* stop = nullptr;  // set by Ctrl-C
+  RankDesk* ranks = nullptr;                // on rank 0 of several; null: one process
 };
 
 /// One experiment: runs it, writes report.html, prints the result.
 Status run_command(const RunArgs& args);
+/// The same command on another rank than 0, which hosts clients and prints nothing: the exit code.
+Result<int> run_command_on_rank(const RunArgs& args, RankSeat& seat, int ranks);
 
 struct CompareArgs {
   RunArgs run;
@@ -102,6 +108,17 @@ struct ExportArgs : ModelArgs {
 };
 /// Saved models in a form that other programs read; prints the paths.
 Status export_command(const ExportArgs& args);
+
+struct BenchArgs {
+  double seconds = 1;            // for each line
+  int64_t models = 300;          // of the server's lines
+  std::string kernels = "auto";  // as run.kernels
+  std::string only;              // lines whose name has this in it
+  bool json = false, quiet = false;
+  const std::atomic<bool>* stop = nullptr;
+};
+/// Measures this machine: networks, a round, the server's work on many models.
+Status bench_command(const BenchArgs& args);
 
 struct NewArgs {
   std::string dir;             // must not exist or be empty

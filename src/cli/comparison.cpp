@@ -110,6 +110,27 @@ std::string capital(std::string text) {
 }
 json finite(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
+/// Said first where it is so: what was learned is worth less than the simplest forecast.
+std::string below_persistence(const Comparison& comparison) {
+  const auto& led = metric_of(comparison.metric);
+  const auto better = [&](const ComparisonRow& a, const ComparisonRow& b) {
+    return led.smaller_is_better ? a.accuracy < b.accuracy : a.accuracy > b.accuracy;
+  };
+  const ComparisonRow *rule = nullptr, *best = nullptr;
+  for (const auto& row : comparison.rows) {
+    if (!row.failed.empty()) continue;
+    if (row.label == "persistence")
+      rule = &row;
+    else if (row.label != "majority" && (!best || better(row, *best)))
+      best = &row;
+  }
+  if (!rule || !best || !better(*rule, *best)) return "";
+  return fmt::format(
+      "Every model stays below persistence, the last known class again: {}, best of "
+      "the models {} with {}.\n",
+      led.text(rule->accuracy), best->label, led.text(best->accuracy));
+}
+
 }  // namespace
 
 Result<RunFigures> make_cell(const json& summary, const RunHistory& history,
@@ -240,27 +261,6 @@ Status Comparison::verdict() const {
       return fail(Error::kInternal, "{} of {} rows failed, first '{}': {}", failures(), rows.size(),
                   row.label, row.failed);
   return ok();
-}
-
-/// Said first where it is so: what was learned is worth less than the simplest forecast.
-static std::string below_persistence(const Comparison& comparison) {
-  const auto& led = metric_of(comparison.metric);
-  const auto better = [&](const ComparisonRow& a, const ComparisonRow& b) {
-    return led.smaller_is_better ? a.accuracy < b.accuracy : a.accuracy > b.accuracy;
-  };
-  const ComparisonRow *rule = nullptr, *best = nullptr;
-  for (const auto& row : comparison.rows) {
-    if (!row.failed.empty()) continue;
-    if (row.label == "persistence")
-      rule = &row;
-    else if (row.label != "majority" && (!best || better(row, *best)))
-      best = &row;
-  }
-  if (!rule || !best || !better(*rule, *best)) return "";
-  return fmt::format(
-      "Every model stays below persistence, the last known class again: {}, best of "
-      "the models {} with {}.\n",
-      led.text(rule->accuracy), best->label, led.text(best->accuracy));
 }
 
 std::string Comparison::caption() const {

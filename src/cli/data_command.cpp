@@ -40,6 +40,8 @@ std::string amount(uint64_t done, uint64_t total) {
                      100.0 * static_cast<double>(done) / static_cast<double>(total));
 }
 
+constexpr size_t kMostShown = 10'000;  // clients whose data must be opened for it
+
 Holdings holdings_of(const Federation& federation) {
   Holdings out{federation.set, federation.class_names, {}};
   for (const auto* group : {&federation.clients, &federation.newcomers})
@@ -92,8 +94,15 @@ std::string holdings_json(const Holdings& holdings, const Federation& federation
 Status show_data(const ExperimentArgs& args, const std::string& svg, bool json) {
   TESSERA_ASSIGN(const auto experiment, experiment_of(args));
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
-  TESSERA_ASSIGN(const auto federation,
+  TESSERA_ASSIGN(auto federation,
                  load_federation(experiment.data, derive(seed, Purpose::kPartition)));
+  const auto everybody = federation.clients.size() + federation.newcomers.size();
+  if (!federation.clients.front().is_here() && everybody > kMostShown)
+    return fail(Error::kInvalid,
+                "the data of {} clients are made or read when needed, too many to count their "
+                "classes; look at fewer with --set data.clients={}",
+                everybody, kMostShown);
+  TESSERA_RETURN_IF_ERROR(open_all(federation));
   const auto holdings = holdings_of(federation);
   if (!svg.empty()) TESSERA_RETURN_IF_ERROR(write_text(svg, holdings_svg(holdings)));
   if (json) return print(holdings_json(holdings, federation, experiment.run.seed));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/clock.hpp"
+#include "base/memory.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
@@ -80,16 +81,25 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   const double rounds = static_cast<double>(experiment.run.rounds);
   const double evaluations =
       std::ceil(rounds / static_cast<double>(experiment.federation.eval_every));
+  const auto sample = static_cast<double>(experiment.federation.eval_clients);
+  const double evaluated = sample > 0 ? std::min(1.0, sample / clients) : 1;
   const int used = pooled ? 1 : threads;
   Estimate out;
-  out.seconds = (training * in_all * asked * rounds + evaluating * in_all * evaluations) / used;
+  out.seconds =
+      (training * in_all * asked * rounds + evaluating * in_all * evaluated * evaluations) / used;
   const double uploads = simulation.session().method().additive() ? 2 * used : asked * clients;
   // Only a settled state is the client's.
   task.kind = TaskKind::kSettle, task.down = {}, task.accepted = true;
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
   if (const auto state = simulation.store().get(0)) out.bytes_kept = payload_bytes(*state);
-  out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(*upload.up)) +
-               clients * static_cast<double>(out.bytes_kept);
+  // States beyond their share of [run] memory are on the disk.
+  const double states = std::min(clients * static_cast<double>(out.bytes_kept),
+                                 static_cast<double>(experiment.machine.third()));
+  const auto& method = simulation.session().method();
+  out.server = server_memory(method, simulation.session().server_setup(0, &federation.commons),
+                             static_cast<double>(available_memory()));
+  out.memory = peak_memory() + uploads * static_cast<double>(payload_bytes(*upload.up)) + states +
+               out.server.bytes;
   if (!pooled) out.bytes_down = payload_bytes(download), out.bytes_up = upload.bytes;
   return out;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "run/experiment.hpp"
+#include "run/simulation.hpp"
 
 namespace tessera {
 
@@ -9,6 +10,7 @@ struct Estimate {
   double seconds = 0;                    // of wall time, on `threads` threads
   double memory = 0;                     // bytes, at its peak
   int64_t bytes_down = 0, bytes_up = 0;  // of one client's tensors in round 1; pooled: none
+  ServerMemory server;                   // what grows there with the clients
   int64_t bytes_kept = 0;                // that one client keeps from round to round
 };
 

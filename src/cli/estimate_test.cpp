@@ -39,7 +39,9 @@ TEST(Estimate, KnowsWhatAClientSendsAndKeeps) {
   EXPECT_EQ(ditto.bytes_kept, 4 * kParameters);
   EXPECT_EQ(estimate("centralized").bytes_down, 0) << "nothing travels";
   EXPECT_EQ(fedavg.bytes_up, 4 * kParameters);
-  const auto thin = estimate("fedavg", "[guard]\ncompress = \"topk\"\ntopk = 0.1\nzstd = 1\n");
+  const auto thin = estimate("fedavg",
+                             "[[guard]]\nname = \"compress\"\nto = \"topk\"\nshare = "
+                             "0.1\n[[guard]]\nname = \"zstd\"\nlevel = 1\n");
   EXPECT_EQ(thin.bytes_up, 8 * ((kParameters + 9) / 10)) << "as sealed, before zstd";
   EXPECT_EQ(thin.bytes_kept, 4 * kParameters) << "what was left out";
 }

@@ -402,6 +402,24 @@ std::vector<Verdict> Evidence::verdicts() const {
   return out;
 }
 
+size_t cells_needed(const ExhibitPlan& plan, const Records& records) {
+  const Evidence evidence(plan, records);
+  std::set<std::string> known;
+  std::set<std::vector<std::string>> open;  // choices that are not made yet
+  for (const auto& slot : plan.slots) {
+    if (slot.candidates.empty()) continue;  // a row that is not in this column
+    const auto* chosen = evidence.chosen(slot);
+    std::vector<std::string> first;
+    for (const auto& candidate : slot.candidates) {
+      first.push_back(candidate.digests.front());
+      if (&candidate == chosen) known.insert(candidate.digests.begin(), candidate.digests.end());
+    }
+    known.insert(first.begin(), first.end());
+    if (!chosen) open.insert(first);
+  }
+  return known.size() + open.size() * (plan.seeds.size() - 1);
+}
+
 size_t cells_done(const ExhibitPlan& plan, const Records& records) {
   const Evidence evidence(plan, records);
   std::set<std::string> done;

@@ -74,7 +74,10 @@ class Evidence {
   const Records& records_;
 };
 
-/// Cells of a plan whose record is there, of those that it is known to need.
+/// Cells that will have run when all is done: of rows with a choice the first seed's of all, then
+/// those of what was chosen; rows that choose from the same runs count once until they have chosen.
+size_t cells_needed(const ExhibitPlan& plan, const Records& records);
+/// Of these, those whose record is there.
 size_t cells_done(const ExhibitPlan& plan, const Records& records);
 
 }  // namespace tessera

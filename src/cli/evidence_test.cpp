@@ -86,6 +86,29 @@ class EvidenceTest : public ::testing::Test {
 };
 
 // Differences 1, 2, 3 points: mean 2, half the interval 4.30265 / sqrt(3) = 2.484.
+TEST_F(EvidenceTest, RowsThatShareRunsCountOnce) {
+  const auto cells = [](const std::string& more) {
+    const auto exhibit =
+        parse_exhibit("grid = \"train.lr=0.5x,1x,2x\"\n" + kSmallExhibit + more, "x.toml");
+    EXPECT_TRUE(exhibit.ok()) << exhibit.status();
+    return cells_needed(*plan_exhibit(*exhibit, {.size = "small", .seeds = 3}), {});
+  };
+  // Four rows in three columns: three rates with the first seed, one of them with two more.
+  EXPECT_EQ(cells(""), 12u * (3 + 2));
+  EXPECT_EQ(cells("[[row]]\nname = \"C global\"\nmethod = \"ditto\"\nview = \"global\"\n"),
+            12u * (3 + 2));
+}
+
+TEST_F(EvidenceTest, SeedsFollowTheFirst) {
+  auto parsed = parse_exhibit("first_seed = 11\n" + kSmallExhibit, "x.toml");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  auto plan = plan_exhibit(*parsed, {.size = "small", .seeds = 2});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->seeds, (std::vector<int64_t>{11, 12}));
+  const auto& slot = plan->slot(*parsed->row("A"), *parsed->column("one"));
+  EXPECT_EQ(slot.candidates.front().by_seed.back().run.seed, 12);
+}
+
 TEST_F(EvidenceTest, IntervalAcrossZeroIsInconclusive) {
   begin("[[claim]]\nthat = \"A > B\"\ncolumns = [\"one\"]\n");
   give("A", "one", {0.81, 0.82, 0.83});
@@ -103,11 +126,13 @@ TEST_F(EvidenceTest, IntervalAcrossZeroIsInconclusive) {
 TEST_F(EvidenceTest, ARowMayBeInSomeColumnsOnly) {
   begin(
       "[[row]]\nname = \"D\"\nmethod = \"majority\"\ncolumns = [\"two\"]\n"
-      "[[claim]]\nthat = \"A > D\"\nview = \"pre\"\n");
-  EXPECT_EQ(plan_.cells(), 3 * (4 * 3 + 1));
+      "[[claim]]\nthat = \"A > D\"\nview = \"post\"\n");
+  EXPECT_EQ(cells_needed(plan_, records_), 3 * (4 * 3 + 1));
   EXPECT_TRUE(plan_.slot(*exhibit_.row("D"), *exhibit_.column("one")).candidates.empty());
+  for (const char* column : {"one", "two"}) give("A", column, {0.81, 0.82, 0.83});
+  give("D", "two", {0.5, 0.5, 0.5});
   EXPECT_EQ(verdict(0).state, Verdict::State::kOpen);
-  EXPECT_TRUE(std::isnan(figure("D", "accuracy").value));
+  EXPECT_EQ(verdict(1).state, Verdict::State::kPass);
 }
 
 TEST_F(EvidenceTest, WhatAMethodShowedIsAFigure) {
@@ -244,7 +269,7 @@ TEST_F(EvidenceTest, AGridIsChosenByValidationInTheRowsView) {
   const auto& slot = plan_.slot(*exhibit_.row("A"), *exhibit_.column("one"));
   ASSERT_EQ(slot.candidates.size(), 3u);
   // Twelve rows and columns: three on the first seed, and one more each.
-  EXPECT_EQ(plan_.cells(), 12u * (3 + 1));
+  EXPECT_EQ(cells_needed(plan_, records_), 12u * (3 + 1));
   const double val[] = {0.3, 0.4, 0.5};
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(evidence().chosen(slot), nullptr);
@@ -275,7 +300,13 @@ TEST_F(EvidenceTest, ThePageHasOursAndPublished) {
   }
   EXPECT_EQ(page.find("http"), page.find("http://www.w3.org")) << "nothing from the network";
   EXPECT_EQ(cells_done(plan_, records_), 5u);
-  EXPECT_THAT(reproduced_document({shown}), HasSubstr("| X | 0 | 0 | 1 | 0 |"));
+  const std::vector<ReproducedPaper> papers{{"X", "FedX", "Little."}};
+  EXPECT_THAT(reproduced_document(papers, {shown}),
+              HasSubstr("| FedX | Little. | 0 | 0 | 1 | 0 |"));
+  auto asked = shown;
+  asked.claims.front().ours = true;
+  EXPECT_THAT(reproduced_document(papers, {asked}),
+              HasSubstr("| FedX | Little. | 0 | 0 | 0 | 0 |"));
 }
 
 TEST(CellRecordTest, IsReadBackAsItWas) {

@@ -248,6 +248,7 @@ ReproducedClaim claim_line(const Verdict& verdict, int digits) {
   if (!verdict.against.empty()) out.claim += fmt::format(" (best of them: {})", verdict.against);
   if (!verdict.claim->metric.empty()) out.claim += fmt::format(", {}", verdict.metric);
   if (!verdict.claim->source.empty()) out.claim += fmt::format(" [{}]", verdict.claim->source);
+  out.ours = verdict.claim->ours;
   out.where = verdict.column, out.view = verdict.view, out.verdict = name_of(verdict.state);
   const auto& test = verdict.test;
   if (std::isfinite(test.difference) && verdict.pairs > 0)

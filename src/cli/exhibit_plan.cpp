@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
 
 #include "base/text.hpp"
 #include "cli/cell_record.hpp"
@@ -109,24 +108,10 @@ const ExhibitSlot& ExhibitPlan::slot(const PaperRow& row, const PaperColumn& col
   });
 }
 
-size_t ExhibitPlan::cells() const {
-  std::set<std::string> digests;
-  size_t open = 0;
-  for (const auto& slot : slots) {
-    for (const auto& candidate : slot.candidates)
-      for (const auto& digest : candidate.digests) {
-        digests.insert(digest);
-        if (slot.candidates.size() > 1) break;
-      }
-    if (slot.candidates.size() > 1) open += seeds.size() - 1;
-  }
-  return digests.size() + open;
-}
-
 Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options) {
   ExhibitPlan plan{&exhibit, options.size, {}, {}, {}, {}};
   const auto seeds = options.seeds > 0 ? options.seeds : exhibit.seeds_of(options.size);
-  for (int64_t seed = 1; seed <= seeds; ++seed) plan.seeds.push_back(seed);
+  for (int64_t i = 0; i < seeds; ++i) plan.seeds.push_back(exhibit.first_seed + i);
   TESSERA_RETURN_IF_ERROR(known_rows(exhibit, options.only));
   for (const auto& metric : exhibit.metrics)
     TESSERA_RETURN_IF_ERROR(metric_spec(metric, exhibit, exhibit.file + ": metrics").status());
@@ -150,7 +135,8 @@ Result<std::vector<PaperExhibit>> load_exhibits(const std::string& dir) {
   std::error_code error;
   for (auto it = fs::directory_iterator(dir, error); !error && it != fs::directory_iterator();
        it.increment(error))
-    if (it->path().extension() == ".toml") paths.push_back(it->path().string());
+    if (it->path().extension() == ".toml" && it->path().filename() != kPapersFile)
+      paths.push_back(it->path().string());
   if (paths.empty())
     return fail(Error::kNotFound,
                 "{}: holds no exhibits (*.toml); start in the source tree, or say --exhibits DIR",

@@ -34,8 +34,6 @@ struct ExhibitPlan {
   std::vector<ExhibitSlot> slots;  // row by row
 
   const ExhibitSlot& slot(const PaperRow& row, const PaperColumn& column) const;
-  /// Cells that will have run when all is done, of rows with a choice the first seed's of all.
-  size_t cells() const;
 };
 
 struct PlanOptions {
@@ -48,6 +46,9 @@ struct PlanOptions {
 /// Checks every experiment of the exhibit at this size; touches no data. `exhibit` must outlive the
 /// result. kInvalid is a sentence with file, line and key.
 Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options);
+
+/// Beside the exhibits: what their papers' claims came to (load_papers).
+constexpr const char* kPapersFile = "papers.toml";
 
 /// Every exhibit of a directory, by id in natural order. kInvalid also where an id is there twice;
 /// kNotFound says where to look.

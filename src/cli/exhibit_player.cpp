@@ -65,7 +65,7 @@ Status ExhibitPlayer::play_cell(const ExhibitSlot& slot, const ExhibitCandidate&
     return fail(Error::kInterrupted,
                 "stopped in {} ({} of {} cells are there); the same command "
                 "continues from there",
-                plan_.exhibit->id, cells_done(plan_, records_), plan_.cells());
+                plan_.exhibit->id, cells_done(plan_, records_), cells_needed(plan_, records_));
   if (error_of(record.status()) == Error::kInternal)
     return keep(slot, failed_record(experiment, message(record.status())));
   if (!is_left_out(record.status())) return record.status();
@@ -163,7 +163,8 @@ double ExhibitPlayer::seconds_to_go() const {
 
 std::string ExhibitPlayer::label(const ExhibitSlot& slot, const Experiment& experiment) const {
   const double left = seconds_to_go();
-  return fmt::format("[{}/{}{}] {}, {}, seed {}", cells_done(plan_, records_) + 1, plan_.cells(),
+  return fmt::format("[{}/{}{}] {}, {}, seed {}", cells_done(plan_, records_) + 1,
+                     cells_needed(plan_, records_),
                      std::isfinite(left) ? ", " + human_seconds(left) + " to go" : "",
                      slot.row->name, slot.column->name, experiment.run.seed);
 }

@@ -4,6 +4,7 @@
 #include "cli/commands.hpp"
 #include "cli/option_list.hpp"
 #include "cli/output.hpp"
+#include "run/guard_sections.hpp"
 
 namespace tessera {
 namespace {
@@ -63,15 +64,21 @@ std::string symbols_text(const std::string& traffic) {
 std::string common_options_text() {
   TrainOptions train;
   FederationOptions federation;
-  GuardOptions guard;
+  std::string guards;
+  for (const auto& name : guard_names()) {
+    GuardOptions one;
+    guards +=
+        fmt::format("\n[[guard]] name = \"{}\":\n", name) + options_text(guard_options(one, name));
+  }
   EvalOptions eval;
   OutputOptions output;
+  MachineOptions machine;
   ServeOptions serve;
   DebugOptions debug;
   return "\nFor every method, [train]:\n" + options_text(bind_options(train)) +
-         "\n[federation]:\n" + options_text(bind_options(federation)) + "\n[guard]:\n" +
-         options_text(bind_options(guard)) + "\n[eval]:\n" + options_text(bind_options(eval)) +
-         "\n[output]:\n" + options_text(bind_options(output)) +
+         "\n[federation]:\n" + options_text(bind_options(federation)) + guards + "\n[eval]:\n" +
+         options_text(bind_options(eval)) + "\n[output]:\n" + options_text(bind_options(output)) +
+         "\n[run]:\n" + options_text(bind_options(machine)) +
          "\n[serve], for `tessera serve` alone:\n" + options_text(bind_options(serve)) +
          "\nand [debug]:\n" + options_text(bind_options(debug));
 }

@@ -109,7 +109,7 @@ Result<ReproducedExhibit> write_exhibit(const ReproduceArgs& args, const Exhibit
                                         const Records& records,
                                         const std::vector<std::string>& remarks) {
   auto shown = reproduced(Evidence(plan, records), remarks);
-  shown.state = state_text(cells_done(plan, records), plan.cells());
+  shown.state = state_text(cells_done(plan, records), cells_needed(plan, records));
   const auto base = fmt::format("{}/{}/{}", args.out, plan.size, plan.exhibit->id);
   TESSERA_RETURN_IF_ERROR(make_dirs(fmt::format("{}/{}", args.out, plan.size)));
   TESSERA_RETURN_IF_ERROR(write_text(base + ".html", reproduced_page(shown)));
@@ -130,17 +130,17 @@ Status list_exhibits(const ReproduceArgs& args, const std::vector<PaperExhibit>&
         if (const auto* cell = Evidence(plan, records).record(slot, i))
           seconds += cell->wall_seconds;
     const auto hand = exhibit.cost_at.find(args.size);
-    const auto cost = done == plan.cells()            ? human_seconds(seconds)
-                      : hand != exhibit.cost_at.end() ? hand->second
-                                                      : std::string();
-    table.row(
-        {exhibit.id, exhibit.title, cost.empty() ? "–" : cost, state_text(done, plan.cells())});
+    const auto cost = done == cells_needed(plan, records) ? human_seconds(seconds)
+                      : hand != exhibit.cost_at.end()     ? hand->second
+                                                          : std::string();
+    table.row({exhibit.id, exhibit.title, cost.empty() ? "–" : cost,
+               state_text(done, cells_needed(plan, records))});
     out.push_back({{"id", exhibit.id},
                    {"title", exhibit.title},
                    {"paper", exhibit.paper},
                    {"size", args.size},
                    {"cost", cost},
-                   {"cells", plan.cells()},
+                   {"cells", cells_needed(plan, records)},
                    {"cells_done", done}});
   }
   return print(args.json ? out.dump(2) + "\n" : table.text());
@@ -154,12 +154,24 @@ Status write_document(const ReproduceArgs& args, const std::vector<PaperExhibit>
   for (const auto& exhibit : all) {
     TESSERA_ASSIGN(const auto plan, plan_exhibit(exhibit, plan_options(args)));
     TESSERA_ASSIGN(auto one, write_exhibit(args, plan, records, {}));
-    if (cells_done(plan, records) < plan.cells()) incomplete.push_back(exhibit.id);
+    if (cells_done(plan, records) < cells_needed(plan, records)) incomplete.push_back(exhibit.id);
     shown.push_back(std::move(one));
   }
+  // Exhibits of one's own may do without.
+  std::map<std::string, PaperSummary> summaries;
+  if (const auto file = args.exhibits + "/" + kPapersFile; std::filesystem::exists(file)) {
+    TESSERA_ASSIGN(summaries, load_papers(file));
+  }
+  std::vector<ReproducedPaper> papers;
+  for (const auto& exhibit : all) {
+    if (!papers.empty() && papers.back().tag == exhibit.paper) continue;  // exhibits come by id
+    const auto& summary = summaries[exhibit.paper];
+    papers.push_back(
+        {exhibit.paper, summary.title.empty() ? exhibit.paper : summary.title, summary.holds});
+  }
   const auto index = fmt::format("{}/{}/index.html", args.out, args.size);
-  TESSERA_RETURN_IF_ERROR(write_text(index, reproduced_index(shown)));
-  TESSERA_RETURN_IF_ERROR(write_text(args.write, reproduced_document(shown)));
+  TESSERA_RETURN_IF_ERROR(write_text(index, reproduced_index(papers, shown)));
+  TESSERA_RETURN_IF_ERROR(write_text(args.write, reproduced_document(papers, shown)));
   if (!incomplete.empty())
     print_note(fmt::format("{} of {} exhibits are not complete: {}", incomplete.size(), all.size(),
                            join(incomplete, ", ")));
@@ -200,7 +212,8 @@ Status reproduce_command(const ReproduceArgs& given) {
     TESSERA_RETURN_IF_ERROR(played);
     const auto page = fmt::format("{}/{}/{}.html", args.out, plan.size, plan.exhibit->id);
     if (!args.json) TESSERA_RETURN_IF_ERROR(print(terminal_text(shown, page)));
-    done.push_back(exhibit_json(shown, cells_done(plan, records), plan.cells(), player.ran()));
+    done.push_back(
+        exhibit_json(shown, cells_done(plan, records), cells_needed(plan, records), player.ran()));
   }
   if (!args.write.empty()) return write_document(args, all, records);
   return args.json ? print(done.dump(2, ' ', false, Json::error_handler_t::replace) + "\n") : ok();

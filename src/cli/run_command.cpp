@@ -4,6 +4,8 @@
 #include "cli/commands.hpp"
 #include "cli/output.hpp"
 #include "report/history_reader.hpp"
+#include "run/privacy_spent.hpp"
+#include "run/rank_host.hpp"
 
 namespace tessera {
 namespace {
@@ -76,6 +78,15 @@ std::string problems_text(const nlohmann::json& summary) {
   return out;
 }
 
+std::string cell_of(const Experiment& experiment) {
+  return fmt::format("{}-s{}", experiment.method.name, experiment.run.seed);
+}
+
+std::string directory_of(const RunArgs& args, const Experiment& experiment) {
+  return args.out.empty() ? fmt::format("runs/{}/{}", experiment.run.name, cell_of(experiment))
+                          : args.out;
+}
+
 }  // namespace
 
 Overrides ExperimentArgs::overrides() const {
@@ -87,12 +98,21 @@ Overrides ExperimentArgs::overrides() const {
   return out;
 }
 
+Result<int> run_command_on_rank(const RunArgs& args, RankSeat& seat, int ranks) {
+  TESSERA_ASSIGN(const auto experiment,
+                 load_experiment(args.experiment.file, args.experiment.overrides()));
+  return host_rank(experiment,
+                   {.out = directory_of(args, experiment),
+                    .threads = args.threads,
+                    .through_wire = args.through_wire},
+                   seat, ranks);
+}
+
 Status run_command(const RunArgs& args) {
   TESSERA_ASSIGN(const auto experiment,
                  load_experiment(args.experiment.file, args.experiment.overrides()));
-  const auto cell = fmt::format("{}-s{}", experiment.method.name, experiment.run.seed);
-  const auto out =
-      args.out.empty() ? fmt::format("runs/{}/{}", experiment.run.name, cell) : args.out;
+  const auto cell = cell_of(experiment);
+  const auto out = directory_of(args, experiment);
   TESSERA_ASSIGN(const auto summary, run_cell(experiment, args, out, cell));
   const auto ended = [&](const Status& printed) {
     const auto failed = summary.value("failed", nlohmann::json());
@@ -102,6 +122,16 @@ Status run_command(const RunArgs& args) {
   if (args.json) return ended(print(summary.dump(2) + "\n"));
   TESSERA_ASSIGN(const auto text, finished_text(experiment, summary, out));
   return ended(print(text));
+}
+
+/// What differential privacy the run gives; empty without any.
+std::string privacy_text(const Experiment& experiment, const nlohmann::json& summary) {
+  const auto clients = static_cast<int64_t>(number_at(summary, "clients"));
+  const auto spent = privacy_spent(experiment, clients, experiment.run.rounds);
+  if (!spent) return "";
+  const auto weak = spent->warning(clients);
+  return fmt::format("differential privacy: {}\n{}", spent->text(experiment.run.rounds),
+                     weak.empty() ? "" : weak + "\n");
 }
 
 Result<std::string> finished_text(const Experiment& experiment, const nlohmann::json& summary,
@@ -116,7 +146,7 @@ Result<std::string> finished_text(const Experiment& experiment, const nlohmann::
       result_text(history, metric_of(experiment.eval.metric)), experiment.run.rounds,
       experiment.method.name, bytes(summary), bytes(summary.value("evaluation", nlohmann::json())),
       human_seconds(number_at(summary, "wall_seconds")), onboarding_text(summary),
-      problems_text(summary), dir);
+      privacy_text(experiment, summary) + problems_text(summary), dir);
 }
 
 }  // namespace tessera

@@ -136,6 +136,8 @@ Result<std::string> with_grid(const std::string& text, const std::vector<std::st
                   "{}: '{}' is not of the form key=numbers, as in train.lr=0.5x,1x,2x", place,
                   grid);
     const auto key = grid.substr(0, equals);
+    // A rule without training would be the same in every one of its variants.
+    if (const auto info = find_method(method_of(text)); info.ok() && !info->learns) continue;
     if (key.find('.') == std::string::npos && !has_option(method_of(text), key)) continue;
     if ((text + ":").find(":" + key + "=") != std::string::npos) return text;  // it has its own
     return fmt::format("{}:{}={}", text, key, join(values, "|"));

@@ -28,6 +28,7 @@ TEST(Variants, AGridIsForWhomItFits) {
   EXPECT_EQ(*with_grid("fedavg", grids, "--grid"), "fedavg:train.lr=0.5x|1x");
   EXPECT_EQ(*with_grid("fedavg:train.lr=0.3", grids, "--grid"), "fedavg:train.lr=0.3");
   EXPECT_EQ(*with_grid("fedavg", {"mu=1"}, "--grid"), "fedavg");
+  EXPECT_EQ(*with_grid("majority", grids, "--grid"), "majority");
   for (const char* wrong : {"train.lr", "train.lr=", "train.lr=fast", "=1"})
     EXPECT_THAT(message(with_grid("fedavg", {wrong}, "--grid").status()),
                 HasSubstr("is not of the form key=numbers"));

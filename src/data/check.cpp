@@ -26,6 +26,11 @@ const std::vector<SetInfo>& sets() {
                          "from",     "until",  "station_id", "stats"};
   static const Keys kOwn{"val",  "client", "label", "categorical", "ignore",     "class_names",
                          "test", "order",  "gap",   "seed",        "standardize"};
+  static const Keys kSynthetic = [] {
+    Keys keys{"alpha", "val", "test"};
+    keys.insert(keys.end(), synthetic_keys().begin(), synthetic_keys().end());
+    return keys;
+  }();
   static const Keys kGray{"global", "unit", "pixel"}, kColour{"global", "unit", "half", "pixel"};
   static const std::vector<SetInfo> kSets{
       {"mnist", "handwritten digits, 1x28x28, 10 classes", false, 10, kImages, kGray},
@@ -53,6 +58,12 @@ const std::vector<SetInfo>& sets() {
        {}},
       {"air-a", "air quality, 25 sites of air-bj and air-5c", true, 5, kAir, {}},
       {"air-b", "air quality, 13 sites in four cities, nearest first", true, 5, kAir, {}},
+      {"synthetic",
+       "synthetic(alpha, beta), any number of clients, made when needed",
+       true,
+       10,
+       kSynthetic,
+       {}},
       {"own",
        "your own: client-NAME.csv or .npz files, or one file (docs/own-data.md)",
        true,
@@ -188,6 +199,22 @@ void check_period(const DataOptions& options, std::vector<std::string>& problems
         fmt::format("from = \"{}\" is not before until = \"{}\"", options.from, options.until));
 }
 
+void check_synthetic(const DataOptions& options, std::vector<std::string>& problems) {
+  const DataOptions standard;
+  if (options.sizes == "power" && options.most < options.least)
+    problems.push_back(
+        fmt::format("most = {} is less than least = {}", options.most, options.least));
+  if (options.sizes != "fixed") return;
+  if (options.most != standard.most)
+    problems.push_back(fmt::format(
+        "most = {} does nothing with sizes = \"fixed\", where all clients have `least` samples; "
+        "remove it",
+        options.most));
+  if (options.power != standard.power)
+    problems.push_back(
+        fmt::format("power = {} does nothing with sizes = \"fixed\"; remove it", options.power));
+}
+
 void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::string>& problems) {
   const bool natural = options.partition == "natural";
   if (natural && !set.natural)
@@ -223,11 +250,21 @@ void check_fit(const DataOptions& options, const SetInfo& set, std::vector<std::
   if (options.superclasses && options.set != "cifar100")
     problems.push_back(fmt::format(
         "superclasses = true needs set = \"cifar100\"; set '{}' has no superclasses", set.name));
+  const bool by_shares = options.partition == "dirichlet" || options.partition == "few";
+  if (by_shares && options.alpha <= 0)
+    problems.push_back(fmt::format("alpha = {:.1f} must be a number > 0 with partition '{}'",
+                                   options.alpha, options.partition));
   if (set.classes == 0) check_own(options, problems);
+  if (options.set == "synthetic") check_synthetic(options, problems);
   if (std::string_view(set.name).starts_with("air-")) check_period(options, problems);
 }
 
 }  // namespace
+
+const std::vector<std::string>& synthetic_keys() {
+  static const Keys kKeys{"beta", "features", "labels", "sizes", "least", "most", "power"};
+  return kKeys;
+}
 
 const std::vector<NamedLine>& dataset_names() {
   static const auto kLines = lines(sets());

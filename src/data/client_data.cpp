@@ -8,7 +8,13 @@
 
 namespace tessera {
 
+Result<std::shared_ptr<const ClientData>> ClientData::open() const {
+  if (!is_here()) return elsewhere.source->open(elsewhere.number);
+  return std::shared_ptr<const ClientData>(std::shared_ptr<void>(), this);
+}
+
 const std::vector<int64_t>& ClientData::rows(Part part) const {
+  TORCH_CHECK(is_here(), "the data of client ", name, " were not opened");
   switch (part) {
     case Part::kTrain:
       return train;

@@ -1,8 +1,10 @@
-// A client's data: row numbers into a pool that all clients share. Nothing is copied per client.
+// A client's data: row numbers into a pool that all clients share, or a promise of them. Nothing is
+// copied per client.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -10,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.hpp"
 #include "data/row_order.hpp"
 
 namespace tessera {
@@ -57,6 +60,27 @@ struct RowCut {
   int64_t early, late;
 };
 
+class ClientData;
+
+/// Where data come from that do not stay in memory: a file each, or a formula. Thread-safe.
+class ClientSource {
+ public:
+  virtual ~ClientSource() = default;
+  /// A client's data, whole: the same bits at every call, whoever asks and in whatever order.
+  /// Errors name the file.
+  virtual Result<std::shared_ptr<const ClientData>> open(int64_t number) const = 0;
+};
+
+/// What is known of a client whose data are elsewhere.
+struct Elsewhere {
+  std::shared_ptr<const ClientSource> source = nullptr;  // null: the data are here
+  int64_t number = 0;                                    // of the client at its source
+  std::array<int32_t, 4> sizes = {};                     // rows by Part
+};
+
+/// Either here, or elsewhere: then there are a name, sizes and a scaling but no rows and no pool,
+/// and open() gives them.
+///
 /// Training rows stand in random order, so the first k of them are a random subset (with partition
 /// mper2 one with the client's class shares), or in the order of time (`order`): cut() and sample()
 /// do right by both. A newcomer of mper2 trains on its support rows.
@@ -70,11 +94,20 @@ class ClientData {
   RowOrder order = {};
   std::shared_ptr<const LastLabel> last_label = nullptr;  // null: samples do not show it
 
+  Elsewhere elsewhere = {};
+
+  bool is_here() const { return elsewhere.source == nullptr; }
+  /// These data if they are here, borrowed; else what their source gives.
+  Result<std::shared_ptr<const ClientData>> open() const;
+  /// Throws where the data are elsewhere, as do all that need rows; sizes are always known.
   const std::vector<int64_t>& rows(Part part) const;
-  int64_t size(Part part) const { return static_cast<int64_t>(rows(part).size()); }
+  int64_t size(Part part) const {
+    return is_here() ? static_cast<int64_t>(rows(part).size())
+                     : elsewhere.sizes[static_cast<size_t>(part)];
+  }
   int64_t train_size() const { return size(Part::kTrain); }
   /// What a client adapts on before a test: its support rows, or its training rows without any.
-  Part adaptation() const { return support.empty() ? Part::kTrain : Part::kSupport; }
+  Part adaptation() const { return size(Part::kSupport) == 0 ? Part::kTrain : Part::kSupport; }
   int64_t classes() const { return pool->classes; }
   /// The samples at these positions of the part (0 … size−1), gathered into new tensors.
   Examples take(Part part, std::span<const int64_t> positions) const;

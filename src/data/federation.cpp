@@ -69,20 +69,24 @@ void add_part(Digest& digest, char name, const std::vector<int64_t>& rows, const
 
 }  // namespace
 
+DealDigest::DealDigest(const Federation& federation) {
+  digest_.add(fmt::format("tessera deal 1\nset {}\nshape {}\nclasses {}\n", federation.set,
+                          fmt::join(federation.sample_shape, "x"), federation.classes));
+}
+
+void DealDigest::add(const char* kind, const ClientData& client,
+                     std::span<const int64_t> row_numbers) {
+  digest_.add(fmt::format("{} {}\n", kind, client.name));
+  add_part(digest_, 't', client.train, client, row_numbers);
+  add_part(digest_, 'v', client.val, client, row_numbers);
+  add_part(digest_, 'e', client.test, client, row_numbers);
+  add_part(digest_, 's', client.support, client, row_numbers);
+}
+
 std::string digest_of(const Federation& federation, std::span<const int64_t> row_numbers) {
-  Digest digest;
-  digest.add(fmt::format("tessera deal 1\nset {}\nshape {}\nclasses {}\n", federation.set,
-                         fmt::join(federation.sample_shape, "x"), federation.classes));
-  for (const auto* group : {&federation.clients, &federation.newcomers}) {
-    for (const auto& client : *group) {
-      digest.add(fmt::format("{} {}\n", group == &federation.clients ? "client" : "newcomer",
-                             client.name));
-      add_part(digest, 't', client.train, client, row_numbers);
-      add_part(digest, 'v', client.val, client, row_numbers);
-      add_part(digest, 'e', client.test, client, row_numbers);
-      add_part(digest, 's', client.support, client, row_numbers);
-    }
-  }
+  DealDigest digest(federation);
+  for (const auto& client : federation.clients) digest.add("client", client, row_numbers);
+  for (const auto& client : federation.newcomers) digest.add("newcomer", client, row_numbers);
   return digest.hex();
 }
 
@@ -141,12 +145,23 @@ namespace {
 
 Result<Federation> load_any(const DataOptions& options, uint64_t key) {
   if (options.set == "vmnist") return load_vmnist(options, key);
+  if (options.set == "synthetic") return load_synthetic(options, key);
   if (options.set == "own" || options.set == "npz") return load_own(options, key);
   if (options.set.starts_with("air-")) return load_air(options, key);
   return load_image_federation(options, key);
 }
 
 }  // namespace
+
+Status open_all(Federation& federation) {
+  for (auto* group : {&federation.clients, &federation.newcomers})
+    for (auto& client : *group) {
+      if (client.is_here()) continue;
+      TESSERA_ASSIGN(const auto opened, client.open());
+      client = *opened;
+    }
+  return ok();
+}
 
 Status give_to_server(Federation& federation, double share) {
   std::vector<Tensor> x, y;
@@ -180,8 +195,12 @@ Result<Federation> load_federation(const DataOptions& options, uint64_t key) {
   if (const auto problems = check_data(options); !problems.empty())
     return fail(Error::kInvalid, "[data] {}", join(problems, "; "));
   TESSERA_ASSIGN(auto federation, load_any(options, key));
-  if (options.commons > 0) TESSERA_RETURN_IF_ERROR(give_to_server(federation, options.commons));
-  federation.data_digest = data_digest_of(federation);
+  if (options.commons > 0) {
+    TESSERA_RETURN_IF_ERROR(open_all(federation));
+    TESSERA_RETURN_IF_ERROR(give_to_server(federation, options.commons));
+    federation.data_digest.clear();
+  }
+  if (federation.data_digest.empty()) federation.data_digest = data_digest_of(federation);
   return federation;
 }
 

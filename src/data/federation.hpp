@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -12,8 +15,9 @@
 
 namespace tessera {
 
-/// Everybody's data in one process. Clients share a pool of samples: copies are cheap in samples,
-/// not in row numbers. Immutable once loaded, and then thread-safe.
+/// Everybody's data in one process, or where they are (ClientData::open). Clients share a pool of
+/// samples: copies are cheap in samples, not in row numbers. Immutable once loaded, and then
+/// thread-safe.
 struct Federation {
   std::string set;
   std::vector<int64_t> sample_shape;  // {1, 28, 28}
@@ -38,15 +42,39 @@ struct Federation {
   const std::string& name_of(int64_t id) const { return client(id).name; }
 };
 
+/// Brings the data of all clients into memory, for those who need them at once. Digests stay.
+/// Errors of the source.
+Status open_all(Federation& federation);
+
 /// Moves the last `share` (0 < share < 1) of every client's training rows to the commons, as copies
 /// of the samples (ClientData::cut); newcomers keep theirs. Renews `digest`, not `data_digest`.
 /// kInvalid, and nothing has changed, if no client has enough rows to give one.
+/// All data must be here.
 Status give_to_server(Federation& federation, double share);
 
 /// Pure function of (files, options, key). Errors name the file or option and say what to do:
 /// kInvalid for options (all problems at once) and damaged files, kNotFound for a set that is not
 /// there. Every client has training and test samples.
 Result<Federation> load_federation(const DataOptions& options, uint64_t key);
+
+/// Which clients one of several processes holds: told how many clients and newcomers there are, it
+/// tells who is held.
+using Holds = std::function<std::function<bool(int64_t id)>(int64_t clients, int64_t newcomers)>;
+struct FederationBlock {
+  /// Everybody is there by name, in the place of load_federation; who is not held has neither pool
+  /// nor rows. Samples and their order are those of load_federation.
+  Federation federation;
+  /// Where only the files of those that are held were read, `digest` and `data_digest` of the
+  /// federation are empty and these are of each of them alone, by id: see digests_together.
+  std::map<int64_t, std::pair<std::string, std::string>> digests;
+};
+/// The part of a federation that is held here; the same federation in every process. Only the files
+/// of those are read where each can be understood alone: a directory of npz files, with class_names
+/// and without standardize by everybody's rows. Else all is read, and the rest is let go.
+Result<FederationBlock> load_block(const DataOptions& options, uint64_t key, const Holds& holds);
+/// One digest and one data digest from those of all clients.
+std::pair<std::string, std::string> digests_together(
+    const std::map<int64_t, std::pair<std::string, std::string>>& by_client);
 
 /// Whether members can read their own data alone, as load_member asks: kInvalid names the key. For
 /// a server, which has no data and should not find it out from its clients' complaints.

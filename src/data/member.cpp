@@ -46,6 +46,7 @@ Result<Federation> load_member(const DataOptions& options, uint64_t key, const s
   if (!is_own(options)) {
     TESSERA_ASSIGN(auto federation, load_federation(options, key));
     TESSERA_RETURN_IF_ERROR(keep_only(federation, name));
+    TESSERA_RETURN_IF_ERROR(open_all(federation));
     federation.digest = digest_of(federation);
     federation.data_digest = data_digest_of(federation);
     return federation;
@@ -62,6 +63,7 @@ Result<Federation> load_member(const DataOptions& options, uint64_t key, const s
   alone.member_names.clear(), alone.newcomer_names.clear();
   TESSERA_ASSIGN(auto federation, load_own_files(files, alone, key));
   TESSERA_RETURN_IF_ERROR(keep_only(federation, name));
+  TESSERA_RETURN_IF_ERROR(open_all(federation));
   federation.digest = digest_of(federation);
   federation.data_digest = data_digest_of(federation);
   return federation;

@@ -24,7 +24,7 @@ struct DataOptions {
   double commons = 0;   // fraction of a client's training samples that is given to the server
 
   // Of partitions.
-  double alpha = 0.5;            // dirichlet, few
+  double alpha = 0.5;            // dirichlet, few; set synthetic
   bool superclasses = false;     // dirichlet, few; cifar100
   int64_t classes = 2;           // pathological, quantity
   std::string share = "client";  // mper2
@@ -45,19 +45,31 @@ struct DataOptions {
   bool station_id = false;       // air
   std::string stats = "local";   // air
 
+  // Of the set synthetic.
+  double beta = 0.5;            // alpha is its other parameter
+  int64_t features = 60;        // of a sample
+  int64_t labels = 10;          // classes in all
+  std::string sizes = "power";  // of clients
+  int64_t least = 20;           // samples of a client; "fixed": of every client
+  int64_t most = 1000;          // "power"
+  double power = 2.0;           // "power": exponent of the density of sizes, > 1
+
   // Of own data (own, npz); lists are names between commas (base/text.hpp).
-  std::string client;                // one file for all: the column or array that tells whose row
-  std::string label;                 // csv: the column of the labels
-  std::string categorical;           // csv: columns of text that become one-hot inputs
-  std::string ignore;                // csv: columns that are no inputs
-  std::string class_names;           // in the order of the classes' numbers
-  double test = 0.2;                 // fraction of a client's rows, where its file has no test part
+  std::string client;       // one file for all: the column or array that tells whose row
+  std::string label;        // csv: the column of the labels
+  std::string categorical;  // csv: columns of text that become one-hot inputs
+  std::string ignore;       // csv: columns that are no inputs
+  std::string class_names;  // in the order of the classes' numbers
+  double test = 0.2;  // fraction of a client's rows, where its file has no test part; synthetic
   std::string order = "random";      // which rows become test and validation
   int64_t gap = 0;                   // order "time": rows before a cut that are left out
   int64_t seed = 0;                  // of that split
   std::string standardize = "auto";  // by whose training rows
 
-  // Of own data, no keys of [data]: a federation whose members are named ([serve]) has these and
+  // No keys of [data]. Bytes that samples of own data may take in memory: files of a directory that
+  // hold more are read again when their client's turn comes ([run] memory).
+  int64_t memory = int64_t{1} << 30;
+  // Of own data: a federation whose members are named ([serve]) has these and
   // no others. Empty: `clients` and `newcomers` say how many.
   std::vector<std::string> member_names, newcomer_names;
 
@@ -67,10 +79,10 @@ struct DataOptions {
     f(any("partition", "how samples are dealt to clients"), o.partition);
     f(any("data_dir", "where dataset files are; default: TESSERA_DATA, then the system's"),
       o.data_dir);
-    f(between("clients", 0, 100000,
+    f(between("clients", 0, 1e7,
               "clients that take part; 0: 20, or as many as the set or partition has"),
       o.clients);
-    f(between("newcomers", 0, 100000, "further clients, held out until they join"), o.newcomers);
+    f(between("newcomers", 0, 1e7, "further clients, held out until they join"), o.newcomers);
     f(at_least("train_samples", 0, "use a random subset of the training pool; 0: all"),
       o.train_samples);
     f(at_least("test_samples", 0, "use a random subset of the test pool; 0: all"), o.test_samples);
@@ -80,7 +92,10 @@ struct DataOptions {
       o.val);
     f(between("public", 0.0, 0.9, "fraction of a client's training samples given to the server"),
       o.commons);
-    f(above("alpha", 0.0, "dirichlet, few: evenness of shares; small is skewed"), o.alpha);
+    f(at_least("alpha", 0.0,
+               "dirichlet, few: evenness of shares, > 0; small is skewed. synthetic: deviation "
+               "of clients' true models"),
+      o.alpha);
     f(any("superclasses",
           "dirichlet, few, cifar100: alpha shares out superclasses, evenly spread over their "
           "classes"),
@@ -111,6 +126,17 @@ struct DataOptions {
     f(any("station_id", "air: a number for the station as a further feature"), o.station_id);
     f(one_of("stats", {"local", "global"}, "air: standardise by own or by everybody's statistics"),
       o.stats);
+    f(at_least("beta", 0.0, "synthetic: deviation of the centres of clients' inputs"), o.beta);
+    f(between("features", 1, 100000, "synthetic: numbers of a sample"), o.features);
+    f(between("labels", 2, 10000, "synthetic: classes"), o.labels);
+    f(one_of("sizes", {"power", "fixed"},
+             "synthetic: samples per client by a power law from least to most, or least for all"),
+      o.sizes);
+    f(between("least", 2, 1e6, "synthetic: samples of the smallest clients, all parts together"),
+      o.least);
+    f(between("most", 2, 1e6, "synthetic, sizes power: no client has more samples"), o.most);
+    f(above("power", 1.0, "synthetic, sizes power: sizes have a density of n to the minus this"),
+      o.power);
     f(any("client",
           "own, data_dir is one file: the column (npz: array) that names each row's client"),
       o.client);
@@ -122,7 +148,7 @@ struct DataOptions {
                "own: names of classes 0, 1, …, \"no,yes\"; text labels must be among them"),
       o.class_names);
     f(between("test", 0.01, 0.9,
-              "own: fraction of a client's rows to test on, if it has no test part"),
+              "own, synthetic: fraction of a client's rows to test on, if it has no test part"),
       o.test);
     f(one_of("order", {"random", "time"},
              "own: split off random rows of each class, or the last rows of the file, which stays "
@@ -137,6 +163,9 @@ struct DataOptions {
       o.standardize);
   }
 };
+
+/// Keys that only the set synthetic looks at; configurations of other sets leave them out.
+const std::vector<std::string>& synthetic_keys();
 
 /// For lists that people read.
 struct NamedLine {

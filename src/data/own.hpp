@@ -6,14 +6,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/status.hpp"
+#include "data/client_data.hpp"
 #include "data/inputs.hpp"
 #include "data/options.hpp"
 #include "data/partition.hpp"
 #include "data/row_order.hpp"
+#include "data/scaling.hpp"
 #include "io/csv.hpp"
 #include "io/npy.hpp"
 
@@ -120,11 +123,15 @@ struct OwnClasses {
   std::vector<std::string> names;       // size = classes
   std::vector<std::vector<int64_t>> y;  // class of each row of each client
   std::vector<std::string> notes;
+  bool as_numbers = false;  // labels are the classes' numbers, not names of them
 };
 /// Classes of everybody's labels: by the list class_names, as numbers from 0, or texts sorted as
 /// people count. kInvalid names the row: a label that is not in the list, negative or far apart.
 Result<OwnClasses> classes_of(const std::vector<OwnClient>& clients,
                               const std::vector<std::string>& class_names);
+
+/// The same for one client that is read again. kInvalid for a label that is no class.
+Result<std::vector<int64_t>> known_classes(const OwnClient& client, const OwnClasses& classes);
 
 /// How a client's rows are split where its file has no parts.
 struct SplitPlan {
@@ -139,11 +146,57 @@ struct SplitPlan {
 /// without the place.
 Status split_rows(ClientRows& rows, const std::vector<int64_t>& y, const SplitPlan& plan);
 
+/// Of the client's own stream: whoever else takes part changes nothing.
+SplitPlan split_plan(const std::string& client, const DataOptions& options);
+
 /// So many of n rows of each class: round(share · n) in all, by largest remainders (the lower class
 /// first), and at most all but one of a class. `counts` are rows by class.
 std::vector<int64_t> stratified_counts(const std::vector<int64_t>& counts, double share);
 
 /// "3x28x28".
 std::string shape_text(const std::vector<int64_t>& shape);
+
+/// Samples in the form of models, standardised if there is a scaling. kInvalid for a value that is
+/// then no number.
+Result<std::shared_ptr<const Pool>> make_own_pool(const OwnClient& client,
+                                                  const std::vector<int64_t>& y, int64_t classes,
+                                                  const Scaling* scaling);
+
+/// The files of a directory that are too many for memory: rows are read again when a client's turn
+/// comes, and as many clients stay as `memory` bytes hold, those used last.
+struct OwnAgain {
+  struct File {
+    std::string client, path;
+    std::shared_ptr<const Scaling> scaling;  // null: values stay as they are
+    uintmax_t size = 0;                      // when it was read first: a file must not change
+    int64_t written = 0;
+  };
+  std::vector<File> files;
+  DataOptions options;
+  OwnClasses classes;  // without y
+  int64_t memory = 0;
+};
+/// Everybody as read. Clients that take part come first, `count` of them, then newcomers.
+struct OwnRead {
+  std::vector<OwnClient> clients;
+  size_t count = 0;
+  std::vector<OwnAgain::File> files;  // of a directory of arrays: those of `clients`
+  bool again = false;                 // samples are too many for memory and were let go
+
+  /// A client's sums of features over its training rows, which are read again if they were let go.
+  Result<FeatureSums> sums(size_t k, const std::vector<int64_t>& shape) const;
+};
+struct Federation;
+/// Makes clients whose samples stay in their files, with the digests that they would have in
+/// memory: each file is read once more for the digest of its numbers. `out` has all that is no
+/// client's.
+Status leave_in_files(OwnRead& read, OwnClasses classes,
+                      const std::vector<std::shared_ptr<const Scaling>>& constants,
+                      const DataOptions& options, Federation& out);
+
+/// As it is now.
+Result<OwnAgain::File> own_file(const std::string& client, const std::string& path);
+/// open() gives what load_own_files would have kept. kInvalid: a file that changed.
+std::shared_ptr<const ClientSource> make_own_source(OwnAgain parts);
 
 }  // namespace tessera

@@ -88,7 +88,8 @@ Result<OwnClasses> by_list(const std::vector<OwnClient>& clients,
                 unknown->text(), printable(label), printable(toml_names(names), 200));
   return OwnClasses{names,
                     as_they_are(clients),
-                    {fmt::format("labels are numbers of class_names: {}", listed(names))}};
+                    {fmt::format("labels are numbers of class_names: {}", listed(names))},
+                    true};
 }
 
 std::vector<std::string> texts_of(const std::map<int64_t, Place>& labels) {
@@ -121,6 +122,7 @@ Result<OwnClasses> by_number(const std::vector<OwnClient>& clients) {
   for (int64_t c = 0; c <= std::max<int64_t>(largest, 1); ++c)
     out.names.push_back(std::to_string(c));
   out.y = as_they_are(clients);
+  out.as_numbers = true;
   const auto empty = static_cast<int64_t>(out.names.size()) - count;
   out.notes.push_back(fmt::format(
       "labels are numbers from {} to {}: {} classes{}", least, largest, out.names.size(),
@@ -155,6 +157,23 @@ Result<OwnClasses> classes_of(const std::vector<OwnClient>& clients,
   return OwnClasses{names,
                     numbered(clients, names),
                     {fmt::format("labels are text, numbered in order: {}", listed(names))}};
+}
+
+Result<std::vector<int64_t>> known_classes(const OwnClient& client, const OwnClasses& classes) {
+  std::map<std::string, int64_t> number;
+  for (size_t c = 0; c < classes.names.size() && !classes.as_numbers; ++c)
+    number.emplace(classes.names[c], static_cast<int64_t>(c));
+  std::vector<int64_t> out;
+  for (size_t row = 0; row < client.rows(); ++row) {
+    const auto at = number.find(client.labels.text(row));
+    const bool whole = classes.as_numbers && !client.labels.is_text;
+    const int64_t found = whole ? client.labels.numbers[row] : at == number.end() ? -1 : at->second;
+    if (found < 0 || found >= std::ssize(classes.names))
+      return fail(Error::kInvalid, "{} has label '{}', which was not there before",
+                  client.place(row), printable(client.labels.text(row)));
+    out.push_back(found);
+  }
+  return out;
 }
 
 }  // namespace tessera

@@ -18,11 +18,15 @@ namespace {
 using Notes = std::vector<std::string>;
 constexpr double kFarApart = 100;  // deviations of columns beyond this get a warning
 
-// Clients that take part come first, `count` of them, then newcomers.
-struct Read {
-  std::vector<OwnClient> clients;
-  size_t count = 0;
-};
+// Keeps the samples of the client that was read last, or lets go of all once they are too many.
+void keep_samples(OwnRead& read, int64_t& bytes, int64_t memory) {
+  bytes += std::ssize(read.clients.back().x) * static_cast<int64_t>(sizeof(float));
+  if (!read.again && bytes <= memory) return;
+  if (!read.again)
+    for (auto& client : read.clients) std::vector<float>().swap(client.x);
+  std::vector<float>().swap(read.clients.back().x);
+  read.again = true;
+}
 
 // Those that are named, in the order of the names.
 Result<Picked> pick_named(const std::vector<std::string>& there, const DataOptions& options) {
@@ -40,7 +44,7 @@ Result<Picked> pick_named(const std::vector<std::string>& there, const DataOptio
   return out;
 }
 
-Result<Read> read_clients(const OwnFiles& files, const DataOptions& options, uint64_t key) {
+Result<OwnRead> read_clients(const OwnFiles& files, const DataOptions& options, uint64_t key) {
   std::vector<OwnClient> all;
   if (!files.single.empty()) {
     TESSERA_ASSIGN(all, read_own_single(files, options));
@@ -52,7 +56,8 @@ Result<Read> read_clients(const OwnFiles& files, const DataOptions& options, uin
   TESSERA_ASSIGN(const auto picked, options.member_names.empty()
                                         ? pick_clients(there.size(), options, key)
                                         : pick_named(there, options));
-  Read out;
+  OwnRead out;
+  int64_t bytes = 0;
   out.count = picked.clients.size();
   for (const auto* group : {&picked.clients, &picked.newcomers}) {
     for (const size_t k : *group) {
@@ -65,8 +70,10 @@ Result<Read> read_clients(const OwnFiles& files, const DataOptions& options, uin
         TESSERA_ASSIGN(auto table, read_own_csv(path, options));
         out.clients.push_back(std::move(table.all));
       } else {
+        TESSERA_ASSIGN(auto file, own_file(name, path));
         TESSERA_ASSIGN(auto client, read_own_npz(name, path));
-        out.clients.push_back(std::move(client));
+        out.files.push_back(std::move(file)), out.clients.push_back(std::move(client));
+        keep_samples(out, bytes, options.memory);
       }
       out.clients.back().name = name;
     }
@@ -134,18 +141,10 @@ Result<InputSchema> to_samples(std::vector<OwnClient>& clients) {
   return schema;
 }
 
-uint64_t key_of(const std::string& name, int64_t seed) {
-  uint64_t key = derive(static_cast<uint64_t>(seed), Purpose::kPartition);
-  for (const char c : name) key = derive(key, static_cast<unsigned char>(c));
-  return key;
-}
-
 // Which clients got parts here.
 struct Splits {
   int64_t test = 0, val = 0;
 };
-
-RowOrder order_of(const DataOptions& options) { return {options.order == "time", options.gap}; }
 
 Result<Splits> split(std::vector<OwnClient>& clients, const std::vector<std::vector<int64_t>>& y,
                      const DataOptions& options) {
@@ -154,8 +153,7 @@ Result<Splits> split(std::vector<OwnClient>& clients, const std::vector<std::vec
     auto& client = clients[k];
     out.test += client.parts.test.empty();
     out.val += client.parts.val.empty() && options.val > 0;
-    const SplitPlan plan{options.test, options.val, order_of(options), options.samples,
-                         key_of(client.name, options.seed)};
+    const auto plan = split_plan(client.name, options);
     if (const auto status = split_rows(client.parts, y[k], plan); !status.ok())
       return fail(Error::kInvalid, "{}: client '{}' {}", file_of(client), client.name,
                   message(status));
@@ -246,44 +244,24 @@ void note_scaling(const std::string& by, bool chosen, const InputSchema& schema,
 }
 
 // The constants of each client; empty if values stay as they are.
-std::vector<std::shared_ptr<const Scaling>> scalings(const Read& read, const std::string& by,
-                                                     const InputSchema& schema, Notes& notes) {
-  FeatureSums everybody(schema.sample_shape);
-  std::vector<FeatureSums> own;
-  for (size_t k = 0; k < read.clients.size(); ++k) {
-    own.emplace_back(schema.sample_shape);
-    own.back().add(read.clients[k].x.data(), read.clients[k].parts.train);
-    if (k < read.count) everybody.add(own.back());
-  }
+Result<std::vector<std::shared_ptr<const Scaling>>> scalings(const OwnRead& read,
+                                                             const std::string& by,
+                                                             const InputSchema& schema,
+                                                             Notes& notes) {
   std::vector<std::shared_ptr<const Scaling>> out(read.clients.size());
-  if (by == "none" && schema.sample_shape.size() < 3) warn_of_scales(everybody, schema, notes);
-  if (by == "none") return out;
+  if (by == "none" && schema.sample_shape.size() == 3) return out;
+  FeatureSums everybody(schema.sample_shape);
   const auto keep = one_hot_inputs(schema);
+  for (size_t k = 0; k < read.clients.size(); ++k) {
+    TESSERA_ASSIGN(const auto own, read.sums(k, schema.sample_shape));
+    if (k < read.count) everybody.add(own);
+    if (by == "client") out[k] = std::make_shared<const Scaling>(scaling_of(own, keep));
+  }
+  if (by == "none") warn_of_scales(everybody, schema, notes);
+  if (by != "federation") return out;
   const auto shared = std::make_shared<const Scaling>(scaling_of(everybody, keep));
-  for (size_t k = 0; k < out.size(); ++k)
-    out[k] =
-        by == "federation" ? shared : std::make_shared<const Scaling>(scaling_of(own[k], keep));
+  std::fill(out.begin(), out.end(), shared);
   return out;
-}
-
-Result<std::shared_ptr<const Pool>> make_own_pool(const OwnClient& client,
-                                                  const std::vector<int64_t>& y, int64_t classes,
-                                                  const Scaling* scaling) {
-  std::vector<int64_t> shape{static_cast<int64_t>(y.size())};
-  shape.insert(shape.end(), client.shape.begin(), client.shape.end());
-  auto x = at::empty(shape, at::kFloat);
-  std::memcpy(x.data_ptr<float>(), client.x.data(), client.x.size() * sizeof(float));
-  if (scaling) x = apply_scaling(x, *scaling);
-  const float* values = x.data_ptr<float>();
-  const int64_t sample = x.numel() / shape[0];
-  for (int64_t i = 0; i < x.numel(); ++i)
-    if (!std::isfinite(values[i]))
-      return fail(Error::kInvalid,
-                  "{}: a value is too far from those of the training rows to be standardised",
-                  client.place(static_cast<size_t>(i / sample)));
-  auto labels = at::empty({shape[0]}, at::kLong);
-  std::memcpy(labels.data_ptr<int64_t>(), y.data(), y.size() * sizeof(int64_t));
-  return std::make_shared<const Pool>(Pool{x, labels, classes});
 }
 
 std::string few_of(const std::vector<std::string>& names) {
@@ -294,7 +272,7 @@ std::string few_of(const std::vector<std::string>& names) {
          (names.size() > kShown ? fmt::format(" and {} more", names.size() - kShown) : "");
 }
 
-Status note_files(const OwnFiles& files, const Read& read, const DataOptions& options,
+Status note_files(const OwnFiles& files, const OwnRead& read, const DataOptions& options,
                   Notes& notes) {
   notes.push_back(fmt::format("{}: {} client{} from {}", options.set, read.clients.size(),
                               read.clients.size() == 1 ? "" : "s", options.data_dir));
@@ -359,7 +337,7 @@ Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& opti
   out.sample_shape = out.input.sample_shape;
   out.columns = input_names(out.input);
   note_kind(read.clients, out.input, out.notes);
-  TESSERA_ASSIGN(const auto labels, classes_of(read.clients, comma_list(options.class_names)));
+  TESSERA_ASSIGN(auto labels, classes_of(read.clients, comma_list(options.class_names)));
   out.class_names = labels.names;
   out.classes = static_cast<int64_t>(labels.names.size());
   out.notes.insert(out.notes.end(), labels.notes.begin(), labels.notes.end());
@@ -367,7 +345,11 @@ Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& opti
   note_split(splits, read.clients.size(), options, out.notes);
   const auto by = standardize_by(options, out.input);
   note_scaling(by, by == options.standardize, out.input, out.notes);
-  const auto constants = scalings(read, by, out.input, out.notes);
+  TESSERA_ASSIGN(const auto constants, scalings(read, by, out.input, out.notes));
+  if (read.again) {
+    TESSERA_RETURN_IF_ERROR(leave_in_files(read, std::move(labels), constants, options, out));
+    return out;
+  }
   for (size_t k = 0; k < read.clients.size(); ++k) {
     auto& own = read.clients[k];
     TESSERA_ASSIGN(auto pool, make_own_pool(own, labels.y[k], out.classes, constants[k].get()));
@@ -375,7 +357,7 @@ Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& opti
     group.push_back(
         {own.name, std::move(pool), own.parts.train, own.parts.val, own.parts.test, {}});
     group.back().scaling = constants[k];
-    group.back().order = order_of(options);
+    group.back().order = split_plan(own.name, options).order;
     own = {};
   }
   out.digest = digest_of(out);

@@ -68,7 +68,8 @@ Result<std::vector<ClientRows>> deal_by_label(const RowsByClass& rows, const Dat
 
 int64_t client_count(const DataOptions& options) {
   if (options.partition == "cbam") return kCbamClients;
-  if (options.clients > 0 || options.partition == "natural") return options.clients;
+  const bool counted = options.partition == "natural" && options.set != "synthetic";
+  if (options.clients > 0 || counted) return options.clients;
   return kDefaultClients;
 }
 

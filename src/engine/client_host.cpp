@@ -31,6 +31,7 @@ bool same_message(const TensorDict& a, const TensorDict& b) {
 ClientHost::ClientHost(const Session& session, ClientStore& store,
                        std::vector<HostedClient> clients, PersonalSink sink)
     : session_(session), store_(store), sink_(std::move(sink)) {
+  clients_.reserve(clients.size());
   for (auto& client : clients) {
     if (client.train == nullptr) client.train = client.own;
     clients_.emplace(client.id, client);
@@ -42,12 +43,32 @@ const HostedClient* ClientHost::find(ClientId id) const {
   return at == clients_.end() ? nullptr : &at->second;
 }
 
+Result<ClientHost::OpenClient> ClientHost::open(const HostedClient& client) {
+  OpenClient out{client, nullptr, nullptr};
+  TESSERA_ASSIGN(out.own, client.own->open());
+  if (client.train == client.own) {
+    out.train = out.own;
+  } else {
+    TESSERA_ASSIGN(out.train, client.train->open());
+  }
+  out.client.own = out.own.get(), out.client.train = out.train.get();
+  return out;
+}
+
+bool ClientHost::needs_data(TaskKind kind) const {
+  if (kind == TaskKind::kHello) return session_.method().checks_data();
+  return kind != TaskKind::kSettle;
+}
+
 Reply ClientHost::handle(const Task& task) {
   const auto* client = find(task.client);
   if (client == nullptr)
     return refused(task, fail(Error::kNotFound, "there is no client {} here", task.client));
   try {
-    auto reply = answer(task, *client);
+    const auto opened = needs_data(task.kind) ? open(*client) : OpenClient{*client, {}, {}};
+    if (!opened.ok())
+      return refused(task, at_place(opened.status(), "client " + client->own->name));
+    auto reply = answer(task, opened->client);
     // What a failed task has computed so far counts for nothing, on no engine.
     return reply.status.ok() ? reply : refused(task, std::move(reply.status));
   } catch (const std::exception& error) {
@@ -91,7 +112,8 @@ Reply ClientHost::hello(const HostedClient& client) const {
   Reply out;
   out.hello = {data.name, data.size(Part::kTrain), data.size(Part::kVal), data.size(Part::kTest),
                data.size(Part::kSupport)};
-  out.status = at_place(session_.method().check(data), "client " + data.name);
+  if (session_.method().checks_data())
+    out.status = at_place(session_.method().check(data), "client " + data.name);
   return out;
 }
 
@@ -114,9 +136,10 @@ Status ClientHost::restore(ClientId id, TensorDict state) {
   auto own = state;
   TESSERA_RETURN_IF_ERROR(at_place(session_.guard().check_memory(take_memory(own)),
                                    "the state of client " + client->own->name));
+  TESSERA_ASSIGN(const auto opened, open(*client));
   try {
     const Setup setup = session_.client_setup(0);
-    session_.method().check_client(own, before_training(*client, setup));
+    session_.method().check_client(own, before_training(opened.client, setup));
   } catch (const std::exception& error) {
     return fail(Error::kInvalid, "the state of client {} is none of method {}: {}",
                 client->own->name, session_.info().name, first_line(error.what()));
@@ -244,6 +267,7 @@ std::optional<ClientHost::KeptStep> ClientHost::take_kept(const Task& task) {
   if (at == kept_.end()) return std::nullopt;
   auto kept = std::move(at->second);
   kept_.erase(at);
+  bytes_kept_ -= kept.bytes();
   if (task.kind != TaskKind::kTrain || kept.round != task.round ||
       !same_message(kept.down, task.down))
     return std::nullopt;
@@ -251,13 +275,19 @@ std::optional<ClientHost::KeptStep> ClientHost::take_kept(const Task& task) {
 }
 
 void ClientHost::keep(ClientId client, KeptStep step) {
+  drop_kept(client);
   const std::scoped_lock guard(mutex_);
-  kept_[client] = std::move(step);
+  if (bytes_kept_ + step.bytes() > most_kept_) return;
+  bytes_kept_ += step.bytes();
+  kept_.emplace(client, std::move(step));
 }
 
 void ClientHost::drop_kept(ClientId client) {
   const std::scoped_lock guard(mutex_);
-  kept_.erase(client);
+  const auto at = kept_.find(client);
+  if (at == kept_.end()) return;
+  bytes_kept_ -= at->second.bytes();
+  kept_.erase(at);
 }
 
 }  // namespace tessera

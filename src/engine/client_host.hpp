@@ -18,7 +18,8 @@ namespace tessera {
 using PersonalSink = std::function<Status(ClientId, View, const Personal&, const ClientMetrics& val,
                                           const ClientMetrics& test)>;
 
-/// Data are borrowed and must outlive the host.
+/// Data are borrowed and must outlive the host. Those that are elsewhere are opened for the
+/// duration of a task.
 struct HostedClient {
   /// As in the session: 0 … everybody() − 1, each once.
   ClientId id = 0;
@@ -43,6 +44,9 @@ class ClientHost {
   /// they are. A new state only waits: kSettle decides. An evaluation changes no state of a client;
   /// a newcomer's is forgotten after it.
   Reply handle(const Task& task);
+  /// Bytes of steps that evaluations may keep for the coming round; what does not fit is computed
+  /// again. Before the first task.
+  void limit_kept(int64_t bytes) { most_kept_ = bytes; }
   /// A settled state from a checkpoint. kInvalid says why it is none of this client's; errors of
   /// the store as they are.
   Status restore(ClientId client, TensorDict state);
@@ -56,10 +60,21 @@ class ClientHost {
     TensorDict down;
     AnyStep step;
     double cpu_seconds = 0;
+    int64_t bytes() const { return payload_bytes(step.next) + payload_bytes(step.upload); }
+  };
+
+  /// A client whose data are here, whatever keeps them so.
+  struct OpenClient {
+    HostedClient client;
+    std::shared_ptr<const ClientData> own, train;
   };
 
   /// Null for a client that is not here.
   const HostedClient* find(ClientId id) const;
+  /// Errors of the data's source.
+  static Result<OpenClient> open(const HostedClient& client);
+  /// Whether a task can be answered without the client's data.
+  bool needs_data(TaskKind kind) const;
   /// Throws what the method throws.
   Reply answer(const Task& task, const HostedClient& client);
   Reply hello(const HostedClient& client) const;
@@ -81,8 +96,10 @@ class ClientHost {
   ClientStore& store_;
   std::unordered_map<ClientId, HostedClient> clients_;
   PersonalSink sink_;
-  std::mutex mutex_;  // guards kept_
+  int64_t most_kept_ = INT64_MAX;
+  std::mutex mutex_;  // guards the following
   std::unordered_map<ClientId, KeptStep> kept_;
+  int64_t bytes_kept_ = 0;
 };
 
 }  // namespace tessera

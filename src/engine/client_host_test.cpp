@@ -54,6 +54,50 @@ TEST(ClientHost, TrainsOnOtherDataWhereItIsGivenSome) {
   EXPECT_EQ(host.handle(trio.evaluate(0, 1)).evaluation->pre_test.n, 4);
 }
 
+/// Gives client "c" of a trio, or fails.
+struct Elsewhere3 final : ClientSource {
+  explicit Elsewhere3(const ClientData& data) : data_(data) {}
+  Result<std::shared_ptr<const ClientData>> open(int64_t number) const override {
+    ++opened;
+    if (number != 3) return fail(Error::kNotFound, "file-{}.npz: no such file", number);
+    return std::make_shared<const ClientData>(data_);
+  }
+  const ClientData& data_;
+  mutable int opened = 0;
+};
+
+TEST(ClientHost, OpensDataForTheTasksThatNeedThem) {
+  Trio trio;
+  const auto source = std::make_shared<const Elsewhere3>(trio.data[2]);
+  ClientData there, gone;
+  there.name = "c", there.elsewhere = {source, 3, {3, 0, 1, 0}};
+  gone.name = "gone", gone.elsewhere = {source, 4, {1, 0, 1, 0}};
+  ClientStore store;
+  ClientHost host(*trio.session, store, {{0, &gone}, {2, &there}});
+  EXPECT_EQ(host.handle({.client = 2}).hello->train, 3);
+  EXPECT_THAT(host.handle(Trio::settle(2, 1, true)).status, Succeeds());
+  EXPECT_EQ(source->opened, 0) << "sizes are known";
+  EXPECT_EQ(host.handle(trio.train(2, 1)).up.at("samples").item<int64_t>(), 3);
+  EXPECT_EQ(host.handle(trio.evaluate(2, 2)).evaluation->pre_test.n, 1);
+  EXPECT_EQ(source->opened, 2);
+  EXPECT_THAT(host.handle(trio.train(0, 1)).status,
+              FailsWith(Error::kNotFound, "client gone: file-4.npz: no such file"));
+}
+
+TEST(ClientHost, KeepsStepsOfAnEvaluationAsFarAsTheyFit) {
+  for (const auto& [bytes, expected] : {std::pair{int64_t{1} << 20, 1}, {int64_t{0}, 2}}) {
+    std::atomic<int> steps{0};
+    Host h(testing::Counting{&steps});
+    h.host.limit_kept(bytes);
+    auto task = h.evaluate(2, 1);
+    task.keep_step = true;
+    const auto evaluated = h.host.handle(task);
+    const auto trained = h.host.handle(h.train(2, 1));
+    EXPECT_EQ(steps, expected);
+    EXPECT_EQ(trained.up.at("seen").item<float>(), 202);
+  }
+}
+
 TEST(ClientHost, ANewStateWaitsForTheServersWord) {
   Host h;
   h.host.handle(h.train(0, 1));

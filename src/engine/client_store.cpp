@@ -13,6 +13,9 @@ namespace fs = std::filesystem;
 constexpr const char* kSettled = ".safetensors";
 constexpr const char* kWaiting = ".next.safetensors";
 
+StateShelf::Key settled_of(ClientId client) { return {StateShelf::Kind::kSettled, client}; }
+StateShelf::Key waiting_of(ClientId client) { return {StateShelf::Kind::kWaiting, client}; }
+
 /// The client of "client-<id><suffix>".
 std::optional<ClientId> client_of(std::string_view name, std::string_view suffix) {
   constexpr std::string_view kPrefix = "client-";
@@ -44,10 +47,11 @@ Result<std::unique_ptr<ClientStore>> ClientStore::open(const std::string& dir) {
       if (!round || !attempt)
         return fail(Error::kInvalid, "{}: does not say of which round it is",
                     entry.path().string());
-      out->waiting_[*id] = {*round, *attempt, std::move(loaded.tensors)};
+      out->waiting_[*id] = {*round, *attempt};
+      TESSERA_RETURN_IF_ERROR(out->shelf_.put(waiting_of(*id), std::move(loaded.tensors)));
     } else if (const auto settled = client_of(name, kSettled)) {
       TESSERA_ASSIGN(auto loaded, load_state(entry.path()));
-      out->states_[*settled] = std::move(loaded.tensors);
+      TESSERA_RETURN_IF_ERROR(out->shelf_.put(settled_of(*settled), std::move(loaded.tensors)));
     }
   }
   if (error) return fail(Error::kIo, "{}: cannot read: {}", dir, error.message());
@@ -58,9 +62,10 @@ std::string ClientStore::path(ClientId client, const char* suffix) const {
   return fmt::format("{}/client-{}{}", dir_, client, suffix);
 }
 
-Status ClientStore::write(ClientId client) const {
+Status ClientStore::write(ClientId client) {
   if (dir_.empty()) return ok();
-  return save_tensors(path(client, kSettled), states_.at(client));
+  TESSERA_ASSIGN(const auto state, shelf_.get(settled_of(client)));
+  return save_tensors(path(client, kSettled), state.value());
 }
 
 Status ClientStore::remove(ClientId client, const char* suffix) const {
@@ -72,10 +77,21 @@ Status ClientStore::remove(ClientId client, const char* suffix) const {
   return ok();
 }
 
+void ClientStore::limit(ShelfLimit limit) {
+  const std::scoped_lock guard(mutex_);
+  shelf_.limit(std::move(limit));
+}
+
+int64_t ClientStore::on_disk() const {
+  const std::scoped_lock guard(mutex_);
+  return shelf_.on_disk();
+}
+
 std::optional<TensorDict> ClientStore::get(ClientId client) const {
   const std::scoped_lock guard(mutex_);
-  const auto at = states_.find(client);
-  return at == states_.end() ? std::nullopt : std::optional(at->second);
+  auto state = shelf_.get(settled_of(client));
+  if (!state.ok()) throw std::runtime_error(message(state.status()));
+  return *std::move(state);
 }
 
 Status ClientStore::stage(ClientId client, int64_t round, int64_t attempt, TensorDict next) {
@@ -84,8 +100,8 @@ Status ClientStore::stage(ClientId client, int64_t round, int64_t attempt, Tenso
     TESSERA_RETURN_IF_ERROR(
         save_tensors(path(client, kWaiting), next,
                      {{"round", std::to_string(round)}, {"attempt", std::to_string(attempt)}}));
-  waiting_[client] = {round, attempt, std::move(next)};
-  return ok();
+  waiting_[client] = {round, attempt};
+  return shelf_.put(waiting_of(client), std::move(next));
 }
 
 Result<bool> ClientStore::settle(ClientId client, int64_t round, int64_t attempt, bool accepted) {
@@ -94,10 +110,12 @@ Result<bool> ClientStore::settle(ClientId client, int64_t round, int64_t attempt
   if (at == waiting_.end() || at->second.round != round || at->second.attempt != attempt)
     return false;
   if (accepted) {
-    states_[client] = std::move(at->second.next);
+    shelf_.move(waiting_of(client), settled_of(client));
     changed_.insert(client);
     // The settled state first: if we die in between, what waits is settled once more.
     TESSERA_RETURN_IF_ERROR(write(client));
+  } else {
+    shelf_.erase(waiting_of(client));
   }
   waiting_.erase(at);
   TESSERA_RETURN_IF_ERROR(remove(client, kWaiting));
@@ -106,23 +124,22 @@ Result<bool> ClientStore::settle(ClientId client, int64_t round, int64_t attempt
 
 Status ClientStore::forget(ClientId client) {
   const std::scoped_lock guard(mutex_);
+  shelf_.erase(waiting_of(client));
   if (waiting_.erase(client) > 0) TESSERA_RETURN_IF_ERROR(remove(client, kWaiting));
-  if (states_.erase(client) == 0) return ok();
+  if (!shelf_.erase(settled_of(client))) return ok();
   changed_.insert(client);
   return remove(client, kSettled);
 }
 
 Status ClientStore::restore(ClientId client, TensorDict state) {
   const std::scoped_lock guard(mutex_);
-  states_[client] = std::move(state);
+  TESSERA_RETURN_IF_ERROR(shelf_.put(settled_of(client), std::move(state)));
   return write(client);
 }
 
 std::vector<ClientId> ClientStore::ids() const {
   const std::scoped_lock guard(mutex_);
-  std::vector<ClientId> out;
-  for (const auto& [id, state] : states_) out.push_back(id);
-  return out;
+  return shelf_.ids(StateShelf::Kind::kSettled);
 }
 
 std::set<ClientId> ClientStore::changed() const {

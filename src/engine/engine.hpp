@@ -6,11 +6,21 @@
 #include <optional>
 
 #include "engine/task.hpp"
+#include "tensor/trie_sum.hpp"
 
 namespace tessera {
 
 /// Until when replies count; none: until they are all there.
 using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
+/// Uploads of a round that will only be summed. An engine whose clients are elsewhere may open,
+/// check and sum them there (engine/upload_check.hpp): then the reply says so (Reply::summed), has
+/// no upload, and its share of the sum comes by `on_part`. Others take no notice.
+struct SumOrder {
+  std::vector<ClientId> asked;            // those that tasks of kTrain are posted for
+  TensorDict expected;                    // form of an upload; its numbers mean nothing
+  std::function<void(TriePart)> on_part;  // on the thread of run(), before it returns
+};
 
 /// What ends the wait for replies before all of them are there.
 struct Limits {
@@ -19,6 +29,8 @@ struct Limits {
   /// are not needed. 0: all are. Engines whose clients share one machine disregard it: there the
   /// choice would depend on the number of threads.
   int64_t enough = 0;
+  /// No limit, but of the whole run() as these are. Null: every upload is wanted. Borrowed.
+  const SumOrder* sum = nullptr;
 };
 
 /// Hands a task to the engine. Waits while too many are under way, so that memory holds a few

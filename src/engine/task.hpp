@@ -49,6 +49,9 @@ struct Reply {
   double loss = 0;                     // mean training loss
   double cpu_seconds = 0;              // of the client's work; for the simulated clock only
   int64_t wire_down = 0, wire_up = 0;  // bytes of down and up as encoded; set by the engine
+  /// kTrain, set by the engine: the upload was opened, checked and summed where the client is
+  /// (SumOrder); payload bytes as it was sealed.
+  std::optional<int64_t> summed;
   std::optional<Evaluation> evaluation;
   std::optional<Hello> hello;
 };

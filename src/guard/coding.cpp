@@ -31,7 +31,7 @@ Result<Tensor> to_half(const Tensor& x) {
   if (!at::isfinite(half).all().item<bool>())
     return fail(Error::kInvalid,
                 "a number is beyond the 65504 that fp16 can hold; lower the rates of training, or "
-                "use guard.compress = \"int8\"");
+                "use guard.compress.to = \"int8\"");
   return half;
 }
 

@@ -2,12 +2,17 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+#include <cmath>
 #include <limits>
+#include <memory>
+#include <numbers>
 
 #include "base/key.hpp"
 #include "guard/coding.hpp"
 #include "guard/frame.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "privacy/entropy.hpp"
 
 namespace tessera {
 namespace {
@@ -65,6 +70,25 @@ Result<Tensor> take_entry(TensorDict& sealed, const std::string& name, at::Scala
   return tensor;
 }
 
+/// A client's loss is a number about its data, which no noise would cover.
+void silence(TensorDict& up) {
+  for (auto& [name, tensor] : up)
+    if (name == "loss") tensor = at::zeros_like(tensor);
+}
+
+/// Uniform in (0, 1), from the system.
+double system_uniform(SystemEntropy& entropy) {
+  std::array<uint8_t, 8> bytes{};
+  entropy.fill(bytes);
+  return (static_cast<double>(little_endian<uint64_t>(bytes) >> 11) + 0.5) * 0x1p-53;
+}
+
+/// Laplace of deviation 1, by the inverse of its distribution.
+double laplace(Rng& rng) {
+  const double u = rng.uniform() - 0.5;
+  return -std::copysign(std::log1p(-2 * std::abs(u)), u) / std::numbers::sqrt2;
+}
+
 std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
 }  // namespace
@@ -72,7 +96,7 @@ std::string quoted(const std::string& name) { return "'" + name + "'"; }
 bool Guard::shrinks(const std::string& name, const Tensor& tensor, const TensorDict& down) const {
   return compresses() && tensor.scalar_type() == at::kFloat && tensor.numel() >= kFewest &&
          tensor.numel() <= std::numeric_limits<int32_t>::max() && !is_buffers(name) &&
-         (options_.compress != "topk" || !alike(down, tensor).empty());
+         (options_.compress->to != "topk" || !alike(down, tensor).empty());
 }
 
 Status Guard::seal_one(const std::string& name, const Tensor& tensor, const TensorDict& down,
@@ -87,15 +111,15 @@ Status Guard::seal_one(const std::string& name, const Tensor& tensor, const Tens
   if (!at::isfinite(change).all().item<bool>())
     return fail(Error::kInvalid, "'{}' is not finite", name);
   out.emplace(name + "/from", at::scalar_tensor(from, at::kLong));
-  if (options_.compress == "fp16") {
+  if (options_.compress->to == "fp16") {
     auto half = to_half(change);
     if (!half.ok()) return at_place(half.status(), quoted(name));
     out.emplace(name + "/fp16", *half);
-  } else if (options_.compress == "int8") {
+  } else if (options_.compress->to == "int8") {
     auto coded = to_int8(change, key);
     out.emplace(name + "/int8", coded.steps), out.emplace(name + "/scale", coded.scale);
   } else {
-    auto sent = largest(change, sparse_count(options_.topk, change.numel()));
+    auto sent = largest(change, sparse_count(options_.compress->share, change.numel()));
     auto rest = change.clone();
     rest.index_fill_(0, sent.index.to(at::kLong), 0);
     memory.emplace(name, rest.view(tensor.sizes()));
@@ -106,6 +130,7 @@ Status Guard::seal_one(const std::string& name, const Tensor& tensor, const Tens
 
 Result<TensorDict> Guard::seal(TensorDict up, const TensorDict& down, uint64_t key,
                                TensorDict& memory) const {
+  up = protect(std::move(up), down, key);
   TensorDict out, left;
   uint64_t number = 0;
   for (auto& [name, tensor] : up) {
@@ -115,7 +140,7 @@ Result<TensorDict> Guard::seal(TensorDict up, const TensorDict& down, uint64_t k
     else
       out.emplace(name, std::move(tensor));
   }
-  if (options_.zstd > 0) {
+  if (options_.zstd) {
     TESSERA_ASSIGN(out, in_frame(out, zstd()));
   }
   memory = std::move(left);
@@ -124,6 +149,10 @@ Result<TensorDict> Guard::seal(TensorDict up, const TensorDict& down, uint64_t k
 
 TensorDict Guard::references(const TensorDict& down, const TensorDict& expected) const {
   TensorDict out;
+  if (needs_references())
+    for (const auto& [name, from] : trained_in(expected, down, run_.changes))
+      for (const auto& [other, one] : down)
+        if (one.is_same(from)) out.emplace(other, one);
   for (const auto& [name, tensor] : expected) {
     if (!shrinks(name, tensor, down)) continue;
     for (const auto& [other, one] : down)
@@ -141,10 +170,10 @@ Result<Tensor> Guard::open_one(const std::string& name, const Tensor& expected, 
   if (from < 0 || from > std::ssize(candidates))
     return fail(Error::kInvalid, "'{}/from' is {}, there are {}", name, from, candidates.size());
   Result<Tensor> change = Tensor();
-  if (options_.compress == "fp16") {
+  if (options_.compress->to == "fp16") {
     TESSERA_ASSIGN(const auto half, take_entry(sealed, name + "/fp16", at::kHalf, {n}));
     change = half.to(at::kFloat);
-  } else if (options_.compress == "int8") {
+  } else if (options_.compress->to == "int8") {
     Int8Numbers coded;
     const int64_t blocks = (n + kInt8Block - 1) / kInt8Block;
     TESSERA_ASSIGN(coded.steps, take_entry(sealed, name + "/int8", at::kChar, {n}));
@@ -152,7 +181,7 @@ Result<Tensor> Guard::open_one(const std::string& name, const Tensor& expected, 
     change = from_int8(coded);
   } else {
     SparseNumbers coded;
-    const int64_t k = sparse_count(options_.topk, n);
+    const int64_t k = sparse_count(options_.compress->share, n);
     TESSERA_ASSIGN(coded.index, take_entry(sealed, name + "/index", at::kInt, {k}));
     TESSERA_ASSIGN(coded.value, take_entry(sealed, name + "/value", at::kFloat, {k}));
     change = from_sparse(coded, n);
@@ -179,7 +208,7 @@ Result<TensorDict> Guard::open_all(TensorDict sealed, const TensorDict& expected
 
 Opened Guard::open(TensorDict sealed, const TensorDict& expected,
                    const TensorDict& references) const {
-  if (options_.zstd > 0) {
+  if (options_.zstd) {
     // Sealed tensors are at most as large as the plain ones, their names a little longer.
     const int64_t most = encoded_size(expected) + 1024 * (1 + std::ssize(expected));
     auto plain = from_frame(sealed, most);
@@ -187,11 +216,102 @@ Opened Guard::open(TensorDict sealed, const TensorDict& expected,
     sealed = *std::move(plain);
   }
   const int64_t bytes = payload_bytes(sealed);
-  return {open_all(std::move(sealed), expected, references), bytes};
+  auto up = open_all(std::move(sealed), expected, references);
+  // What a client did not do itself is done here; what it did stays as it is.
+  if (up.ok()) restrain(*up, references);
+  return {std::move(up), bytes};
+}
+
+double Guard::bound() const {
+  return options_.dp ? options_.dp->bound : options_.clip ? options_.clip->bound : 0;
+}
+
+void Guard::restrain(TensorDict& up, const TensorDict& down) const {
+  if (options_.counts) round_counts(up, options_.counts->digits);
+  if (dp()) set_counts(up, 1), silence(up);
+  if (bound() > 0 && !noise_of_clients()) clip(up, trained_in(up, down, run_.changes), bound());
+}
+
+TensorDict Guard::protect(TensorDict up, const TensorDict& down, uint64_t key) const {
+  restrain(up, down);
+  if (!options_.clip && !options_.dp && !options_.perturb && !options_.prune) return up;
+  const auto trained = trained_in(up, down, run_.changes);
+  if (options_.perturb && options_.perturb->scale > 0) perturb(up, trained, derive(key, 1));
+  if (options_.prune) prune(up, trained, *options_.prune);
+  if (noise_of_clients()) {
+    clip(up, trained, bound());
+    add_noise(up, trained, noise(options_.dp->sigma * bound(), derive(key, 2)));
+  }
+  return up;
+}
+
+Status Guard::check(const TensorDict& expected, const TensorDict& down,
+                    const std::string& method) const {
+  const auto* which = options_.dp        ? "dp"
+                      : options_.clip    ? "clip"
+                      : options_.perturb ? "perturb"
+                      : options_.prune   ? "prune"
+                      : options_.reject  ? "reject"
+                                         : nullptr;
+  if (!which) return ok();
+  if (const auto whole = whole_models(expected, down, run_.changes); !whole.empty())
+    return fail(
+        Error::kInvalid,
+        "guard '{}' does not go with {}: its upload '{}' is a whole model of a client, not a "
+        "change of something that the client was sent; remove the guard, or choose another "
+        "method",
+        which, method, whole.front());
+  for (const auto& [name, tensor] : expected)
+    if (dp() && tensor.numel() > 0 && tensor.dim() > 0 && !is_trained(name, tensor))
+      return fail(
+          Error::kInvalid,
+          "guard 'dp' does not go with this network: what it counts beside its weights ('{}', "
+          "running means of batch norms) would travel without noise; choose a network "
+          "without batch norms, or method fedbn",
+          name);
+  return ok();
+}
+
+double Guard::norm(const TensorDict& up, const TensorDict& references) const {
+  return norm_of(up, trained_in(up, references, run_.changes));
+}
+
+std::function<double()> Guard::noise(double deviation, uint64_t key) const {
+  if (options_.dp && options_.dp->entropy == "system")
+    return [deviation, entropy = std::make_shared<SystemEntropy>()] {
+      const double u = system_uniform(*entropy), v = system_uniform(*entropy);
+      return deviation * std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
+    };
+  return [deviation, rng = std::make_shared<Rng>(key)] { return deviation * rng->normal(); };
+}
+
+void Guard::perturb(TensorDict& up, const std::vector<Moved>& trained, uint64_t key) const {
+  int64_t numbers = 0;
+  for (const auto& one : trained) numbers += up.at(one.name).numel();
+  if (numbers == 0) return;
+  const double rms = norm_of(up, trained) / std::sqrt(static_cast<double>(numbers));
+  const double deviation = options_.perturb->scale * rms;
+  const bool normal = options_.perturb->noise == "normal";
+  Rng rng(key);
+  add_noise(up, trained, [&] { return deviation * (normal ? rng.normal() : laplace(rng)); });
+}
+
+void Guard::finish(std::vector<TensorDict*> uploads, const TensorDict& references, int64_t count,
+                   uint64_t key) const {
+  if (!dp() || noise_of_clients() || uploads.empty()) return;
+  // The denominator is fixed, so that one client more or less moves the result by a bound / most.
+  const double most = run_.rate * static_cast<double>(run_.clients);
+  for (auto* up : uploads)
+    scale(*up, trained_in(*up, references, run_.changes), static_cast<double>(count) / most);
+  // The method will divide by how many uploads there are.
+  const double deviation =
+      options_.dp->sigma * bound() / most * static_cast<double>(uploads.size());
+  auto& first = *uploads.front();
+  add_noise(first, trained_in(first, references, run_.changes), noise(deviation, key));
 }
 
 Status Guard::check_memory(const TensorDict& memory) const {
-  if (!memory.empty() && options_.compress != "topk")
+  if (!memory.empty() && !(compresses() && options_.compress->to == "topk"))
     return fail(Error::kInvalid, "there is a memory of top-k, which is off");
   for (const auto& [name, tensor] : memory)
     if (tensor.scalar_type() != at::kFloat || !at::isfinite(tensor).all().item<bool>())

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/status.hpp"
+#include "guard/change.hpp"
 #include "guard/options.hpp"
 #include "tensor/fields.hpp"
 
@@ -25,7 +27,19 @@ struct Opened {
   int64_t bytes = 0;
 };
 
+/// What guards have to know of the run.
+struct GuardedRun {
+  bool changes = false;  // uploads are changes (gradients), not models
+  bool sums = true;      // the server needs no more than the sum of uploads
+  int64_t clients = 1;
+  double rate = 1;  // share of the clients that is asked in a round
+};
+
 /// Immutable, thread-safe, cheap to copy; both ends have the same.
+///
+/// First defences act on what was trained (guard/change.hpp): counts, clip, perturb, prune, dp. The
+/// server repeats what bounds an upload, so that nobody gets more weight by not doing it. Then the
+/// upload becomes smaller: compress, zstd.
 ///
 /// Smaller become tensors of float32 with at least 16 numbers that are not a model's buffers (a
 /// field `b`: running variances must stay positive). All else is exact: weights and counts, small
@@ -40,13 +54,19 @@ class Guard {
  public:
   /// Does nothing.
   Guard() = default;
-  explicit Guard(GuardOptions options) : options_(std::move(options)) {}
+  explicit Guard(GuardOptions options, GuardedRun run = {})
+      : options_(std::move(options)), run_(run) {}
 
   /// False: uploads and downloads are what they were.
-  bool active() const { return compresses() || options_.zstd > 0; }
+  bool active() const { return options_ != GuardOptions(); }
   const GuardOptions& options() const { return options_; }
   /// Level of frame.hpp, 0: none. Downloads of a round are framed by it.
-  int zstd() const { return static_cast<int>(options_.zstd); }
+  int zstd() const { return options_.zstd ? static_cast<int>(options_.zstd->level) : 0; }
+  /// Whether clients are drawn one by one (Poisson) instead of so many at a time: what differential
+  /// privacy is reckoned with.
+  bool draws_one_by_one() const { return dp() && run_.rate < 1; }
+  /// Times the median norm above which an upload is rejected; 0: never.
+  double most_norm() const { return options_.reject ? options_.reject->times : 0; }
 
   /// On the client. `down` is what it was sent, not framed; `key` decides how int8 rounds. What
   /// top-k leaves out of this upload is added to `memory`, and what was there before is sent with
@@ -55,18 +75,39 @@ class Guard {
   /// that fp16 can hold; names the tensor.
   Result<TensorDict> seal(TensorDict up, const TensorDict& down, uint64_t key,
                           TensorDict& memory) const;
+  /// The first half of it: defences alone.
+  TensorDict protect(TensorDict up, const TensorDict& down, uint64_t key) const;
 
   /// On the server: what open() will need of a client's download. Handles, not copies.
   TensorDict references(const TensorDict& down, const TensorDict& expected) const;
   /// On the server. `expected` is the method's form of the upload, `references` as above. Nothing
   /// of `sealed` is trusted, and no more memory is used than a few times what is expected.
   Opened open(TensorDict sealed, const TensorDict& expected, const TensorDict& references) const;
+  /// On the server: how far an opened upload is from what the client was sent.
+  double norm(const TensorDict& up, const TensorDict& references) const;
+  /// On the server, before the method sees the uploads of a round (of an additive method: their
+  /// mean): what differential privacy does to the sum of `count` uploads.
+  void finish(std::vector<TensorDict*> uploads, const TensorDict& references, int64_t count,
+              uint64_t key) const;
+
+  /// Whether uploads of this form can be guarded: kInvalid in one sentence, `method` is its name.
+  Status check(const TensorDict& expected, const TensorDict& down, const std::string& method) const;
 
   /// kInvalid unless the memory is one that seal() could have left.
   Status check_memory(const TensorDict& memory) const;
 
  private:
-  bool compresses() const { return options_.compress != "none"; }
+  bool compresses() const { return options_.compress.has_value(); }
+  /// Whether there is a guarantee to keep: without noise dp is a clip.
+  bool dp() const { return options_.dp && options_.dp->sigma > 0; }
+  double bound() const;  // of a change; 0: none
+  /// Where the server must see single uploads, each has noise of its own.
+  bool noise_of_clients() const { return dp() && !run_.sums; }
+  /// Normal numbers of this deviation; from the system where that is asked for.
+  std::function<double()> noise(double deviation, uint64_t key) const;
+  void perturb(TensorDict& up, const std::vector<Moved>& trained, uint64_t key) const;
+  bool needs_references() const { return bound() > 0 || options_.reject; }
+  void restrain(TensorDict& up, const TensorDict& down) const;
   /// Whether the tensor becomes smaller; the same answer at both ends.
   bool shrinks(const std::string& name, const Tensor& tensor, const TensorDict& down) const;
   Status seal_one(const std::string& name, const Tensor& tensor, const TensorDict& down,
@@ -79,6 +120,7 @@ class Guard {
                               const TensorDict& references) const;
 
   GuardOptions options_;
+  GuardedRun run_;
 };
 
 /// A client's memory lives in its state, under names that begin with "guard/". Taking it leaves the

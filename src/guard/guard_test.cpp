@@ -6,6 +6,7 @@
 
 #include "base/key.hpp"
 #include "guard/frame.hpp"
+#include "guard/testing.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "io/testing.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 using testing::FailsWith;
 using ::testing::HasSubstr;
+using testing::smaller;
 using testing::Succeeds;
 
 constexpr int64_t kNumbers = 300;
@@ -77,7 +79,7 @@ TEST(Guard, SmallTensorsBuffersWeightsAndOtherTypesAreExact) {
       {"few", at::full({15}, 1 / 3.0)},   {"loss", at::scalar_tensor(1 / 3.0, at::kDouble)},
       {"many", at::full({4, 4}, 1 / 3.0)}};
   for (const char* how : {"fp16", "int8", "topk"}) {
-    Channel channel({.compress = how});
+    Channel channel(smaller(how));
     const auto opened = channel.carry(up, {{"x", at::zeros({4, 4})}, {"y", at::zeros({15})}});
     ASSERT_THAT(opened.up, Succeeds());
     for (const auto& [name, tensor] : up) {
@@ -90,7 +92,7 @@ TEST(Guard, SmallTensorsBuffersWeightsAndOtherTypesAreExact) {
 
 TEST(Guard, Fp16RoundsTheChangeNotTheModel) {
   // Next to 1000 a half has steps of 0.5; the change of 2^-9 is exact all the same.
-  Channel channel({.compress = "fp16"});
+  Channel channel(smaller("fp16"));
   const auto change = at::full({kNumbers}, std::ldexp(1.0, -9));
   const auto opened = channel.carry(an_upload(change), a_download());
   ASSERT_THAT(opened.up, Succeeds());
@@ -105,7 +107,7 @@ TEST(Guard, Int8IsWithinAStepAndItsMeanIsRight) {
   auto mean = at::zeros({kNumbers}, at::kDouble);
   constexpr int kKeys = 2000;
   for (int key = 0; key < kKeys; ++key) {
-    Channel channel({.compress = "int8"});
+    Channel channel(smaller("int8"));
     const auto opened =
         channel.carry(up, {{"w", at::zeros({kNumbers})}}, static_cast<uint64_t>(key));
     const auto& got = opened.up->at("value.w");
@@ -120,7 +122,7 @@ TEST(Guard, Int8IsWithinAStepAndItsMeanIsRight) {
 }
 
 TEST(Guard, TopKSendsTheLargestChangesAndRemembersTheRest) {
-  Channel channel({.compress = "topk", .topk = 0.01});
+  Channel channel(smaller("topk", 0.01));
   auto change = at::zeros({kNumbers});
   change[7] = -5, change[100] = 4, change[200] = 3, change[299] = 2;
   const auto opened = channel.carry(an_upload(change), a_download());
@@ -141,7 +143,7 @@ TEST(Guard, TopKSendsTheLargestChangesAndRemembersTheRest) {
 
 // Whole numbers are added without rounding, so the sums must agree exactly.
 TEST(Guard, WhatWasSentAndWhatIsRememberedIsWhatWasMeant) {
-  Channel channel({.compress = "topk", .topk = 0.05});
+  Channel channel(smaller("topk", 0.05));
   auto down = a_download();
   auto meant = at::zeros({kNumbers}), arrived = at::zeros({kNumbers});
   for (uint64_t round = 1; round <= 20; ++round) {
@@ -161,7 +163,7 @@ TEST(Guard, ATensorIsRelativeToWhatIsNearest) {
   const auto model = whole_numbers(1), other = whole_numbers(2), near = model + 1;
   const TensorDict down{{"a", other}, {"c", model}, {"d", at::zeros({kNumbers + 1})}};
   const auto from = [&](const Tensor& tensor) {
-    Channel channel({.compress = "topk", .topk = 0.5});
+    Channel channel(smaller("topk", 0.5));
     const auto opened = channel.carry({{"x", tensor}}, down);
     EXPECT_THAT(opened.up, Succeeds());
     return channel.sent.at("x/from").item<int64_t>();
@@ -172,7 +174,7 @@ TEST(Guard, ATensorIsRelativeToWhatIsNearest) {
 }
 
 TEST(Guard, TopKLeavesAloneWhatTheDownloadHasNothingLike) {
-  Channel channel({.compress = "topk"});
+  Channel channel(smaller("topk"));
   const TensorDict up{{"head", whole_numbers(4, 50)}};
   const auto opened = channel.carry(up, a_download());
   EXPECT_EQ(encode(*opened.up), encode(up));
@@ -180,7 +182,7 @@ TEST(Guard, TopKLeavesAloneWhatTheDownloadHasNothingLike) {
 }
 
 TEST(Guard, AMemoryThatDoesNotFitIsForgotten) {
-  Channel channel({.compress = "topk"});
+  Channel channel(smaller("topk"));
   channel.memory = {{"value.w", at::ones({7})}, {"gone", at::ones({kNumbers})}};
   channel.carry(an_upload(at::zeros({kNumbers})), a_download());
   ASSERT_EQ(channel.memory.size(), 1U);
@@ -192,7 +194,7 @@ TEST(Guard, NumbersThatCannotTravelAreRefusedAndCostNoMemory) {
     for (const float bad : {NAN, INFINITY}) {
       auto change = whole_numbers(3);
       change[9] = bad;
-      const Guard guard({.compress = how});
+      const Guard guard(smaller(how));
       TensorDict memory{{"value.w", at::ones({kNumbers})}};
       EXPECT_THAT(guard.seal(an_upload(change), a_download(), 1, memory),
                   FailsWith(Error::kInvalid, "'value.w' is not finite"));
@@ -201,7 +203,7 @@ TEST(Guard, NumbersThatCannotTravelAreRefusedAndCostNoMemory) {
   auto change = whole_numbers(3);
   change[9] = 1e6;
   TensorDict memory;
-  EXPECT_THAT(Guard({.compress = "fp16"}).seal(an_upload(change), a_download(), 1, memory),
+  EXPECT_THAT(Guard(smaller("fp16")).seal(an_upload(change), a_download(), 1, memory),
               FailsWith(Error::kInvalid, "'value.w': a number is beyond the 65504"));
 }
 
@@ -209,7 +211,7 @@ TEST(Guard, InputsAreNotWrittenTo) {
   for (const char* how : {"fp16", "int8", "topk"}) {
     const auto up = an_upload(whole_numbers(2)), down = a_download();
     const auto before = encode(up), before_down = encode(down);
-    Channel channel({.compress = how, .topk = 0.1, .zstd = 1});
+    Channel channel(smaller(how, 0.1, 1));
     channel.carry(up, down);
     const auto memory = channel.memory;
     const auto before_memory = encode(memory);
@@ -222,7 +224,7 @@ TEST(Guard, InputsAreNotWrittenTo) {
 
 TEST(Guard, ZstdComesLastAndIsLossless) {
   for (const char* how : {"none", "fp16", "int8", "topk"}) {
-    Channel plain({.compress = how}), framed({.compress = how, .zstd = 3});
+    Channel plain(smaller(how)), framed(smaller(how, 0.01, 3));
     EXPECT_TRUE(framed.guard.active());
     const auto up = an_upload(whole_numbers(2).sign()), down = a_download();
     const auto a = plain.carry(up, down), b = framed.carry(up, down);
@@ -234,8 +236,7 @@ TEST(Guard, ZstdComesLastAndIsLossless) {
 }
 
 TEST(Guard, HostileUploadsAreRefusedWithAReason) {
-  const GuardOptions fp16{.compress = "fp16"}, int8{.compress = "int8"},
-      topk{.compress = "topk", .topk = 0.01};
+  const GuardOptions fp16 = smaller("fp16"), int8 = smaller("int8"), topk = smaller("topk", 0.01);
   const auto put = [](const std::string& name, const Tensor& tensor) {
     return [=](TensorDict& sealed) { sealed["value.w/" + name] = tensor; };
   };
@@ -270,7 +271,7 @@ TEST(Guard, HostileUploadsAreRefusedWithAReason) {
 }
 
 TEST(Guard, AnUploadThatIsNoSmallEnoughFrameIsRefused) {
-  const GuardOptions options{.compress = "topk", .zstd = 3};
+  const GuardOptions options = smaller("topk", 0.01, 3);
   EXPECT_THAT(complaint(options, [](TensorDict& s) { s = an_upload(at::zeros({kNumbers})); }),
               HasSubstr("'guard/zstd' is not there"));
   EXPECT_THAT(complaint(options,
@@ -278,7 +279,7 @@ TEST(Guard, AnUploadThatIsNoSmallEnoughFrameIsRefused) {
                           s = *in_frame({{"value.w", at::zeros({10'000'000})}}, 3);
                         }),
               HasSubstr("the zstd frame announces 40.0 MB"));
-  EXPECT_THAT(complaint({.compress = "topk"}, [](TensorDict& s) { s = *in_frame(s, 3); }),
+  EXPECT_THAT(complaint(smaller("topk"), [](TensorDict& s) { s = *in_frame(s, 3); }),
               HasSubstr("is missing"));
 }
 
@@ -295,14 +296,14 @@ TEST(Guard, AMemoryIsKeptApartFromTheMethodsState) {
 }
 
 TEST(Guard, AForgedMemoryIsRefused) {
-  const Guard topk({.compress = "topk"});
+  const Guard topk(smaller("topk"));
   EXPECT_THAT(topk.check_memory({}), Succeeds());
   EXPECT_THAT(topk.check_memory({{"w", at::ones({3})}}), Succeeds());
   EXPECT_THAT(topk.check_memory({{"w", at::ones({3}, at::kDouble)}}),
               FailsWith(Error::kInvalid, "memory of 'w'"));
   EXPECT_THAT(topk.check_memory({{"w", at::full({3}, NAN)}}),
               FailsWith(Error::kInvalid, "memory of 'w'"));
-  EXPECT_THAT(Guard({.compress = "int8"}).check_memory({{"w", at::ones({3})}}),
+  EXPECT_THAT(Guard(smaller("int8")).check_memory({{"w", at::ones({3})}}),
               FailsWith(Error::kInvalid, "which is off"));
 }
 

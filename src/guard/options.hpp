@@ -1,30 +1,127 @@
-// Section [guard]: how uploads are made smaller before they travel. Off by default.
+// Sections [[guard]]: what becomes of an upload between a method and the wire. None by default.
+//
+// Each guard is there once at most. They act in the order of GuardOptions::each, which is the only
+// one that makes sense: what is clipped after it was rounded would not be bounded any more.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/options.hpp"
 
 namespace tessera {
 
-struct GuardOptions {
-  /// What becomes of the numbers of an upload (guard/guard.hpp says which of them).
-  std::string compress = "none";
-  /// Share of a tensor that top-k sends; above a half it would send more bytes than the tensor has.
-  double topk = 0.01;
-  /// Level, both ways; lossless.
-  int64_t zstd = 0;
+/// On the server: uploads whose change is longer than `times` the round's median are rejected.
+struct RejectGuard {
+  double times = 10;
   static void options(auto& o, auto&& f) {
-    f(one_of("compress", {"none", "fp16", "int8", "topk"},
-             "uploads of a round: as they are, in 2 bytes a number, in 1, or only the largest "
-             "changes, the rest later"),
-      o.compress);
-    auto share = above("topk", 0, "compress = \"topk\": share of the numbers that is sent");
+    f(at_least("times", 1, "a change longer than so many times the round's median is rejected"),
+      o.times);
+  }
+  bool operator==(const RejectGuard&) const = default;
+};
+
+/// How many samples a client has is rounded.
+struct CountsGuard {
+  int64_t digits = 2;
+  static void options(auto& o, auto&& f) {
+    f(between("digits", 1, 9, "digits of a client's number of samples that are sent"), o.digits);
+  }
+  bool operator==(const CountsGuard&) const = default;
+};
+
+struct ClipGuard {
+  double bound = 1;
+  static void options(auto& o, auto&& f) {
+    f(above("bound", 0, "longest change (Euclidean norm) that a client may send"), o.bound);
+  }
+  bool operator==(const ClipGuard&) const = default;
+};
+
+struct PerturbGuard {
+  std::string noise = "normal";
+  double scale = 0.1;
+  static void options(auto& o, auto&& f) {
+    f(one_of("noise", {"normal", "laplace"}, "what is added to every number of a change"), o.noise);
+    f(at_least("scale", 0, "its size, relative to the root mean square of the change"), o.scale);
+  }
+  bool operator==(const PerturbGuard&) const = default;
+};
+
+struct PruneGuard {
+  double share = 0.1;
+  bool sign = false;
+  static void options(auto& o, auto&& f) {
+    auto share = above("share", 0, "share of a change's numbers, the largest, that are sent");
+    share.max = 1;
+    f(share, o.share);
+    f(any("sign", "of those only the sign, all with their mean size"), o.sign);
+  }
+  bool operator==(const PruneGuard&) const = default;
+};
+
+/// Differential privacy of clients (DP-FedAvg): changes are clipped and noise is added, to the sum
+/// where the server needs no more than it, else to every upload.
+struct DpGuard {
+  double bound = 1;
+  double sigma = 1;
+  double delta = 0;
+  std::string entropy = "seed";
+  static void options(auto& o, auto&& f) {
+    f(above("bound", 0, "longest change (Euclidean norm) that a client may send"), o.bound);
+    f(at_least("sigma", 0, "standard deviation of the noise, in bounds"), o.sigma);
+    auto delta = at_least("delta", 0, "of the guarantee; 0: 1 / clients^1.1");
+    delta.max = 0.5;
+    f(delta, o.delta);
+    f(one_of("entropy", {"seed", "system"},
+             "where the noise comes from: the run's seed, so that the run can be repeated, or the "
+             "system, so that nobody can subtract it"),
+      o.entropy);
+  }
+  bool operator==(const DpGuard&) const = default;
+};
+
+/// Uploads in fewer bytes (guard/guard.hpp says which of their numbers).
+struct CompressGuard {
+  std::string to = "fp16";
+  double share = 0.01;
+  static void options(auto& o, auto&& f) {
+    f(one_of("to", {"fp16", "int8", "topk"},
+             "uploads of a round in 2 bytes a number, in 1, or only the largest changes, the rest "
+             "later"),
+      o.to);
+    // Above a half it would send more bytes than the tensor has.
+    auto share = above("share", 0, "to = \"topk\": share of the numbers that is sent");
     share.max = 0.5;
-    f(share, o.topk);
-    f(between("zstd", 0, 19, "level of lossless compression of a round's messages; 0: none"),
-      o.zstd);
+    f(share, o.share);
+  }
+  bool operator==(const CompressGuard&) const = default;
+};
+
+struct ZstdGuard {
+  int64_t level = 3;
+  static void options(auto& o, auto&& f) {
+    f(between("level", 1, 19, "of lossless compression of a round's messages, both ways"), o.level);
+  }
+  bool operator==(const ZstdGuard&) const = default;
+};
+
+struct GuardOptions {
+  std::optional<RejectGuard> reject;
+  std::optional<CountsGuard> counts;
+  std::optional<ClipGuard> clip;
+  std::optional<PerturbGuard> perturb;
+  std::optional<PruneGuard> prune;
+  std::optional<DpGuard> dp;
+  std::optional<CompressGuard> compress;
+  std::optional<ZstdGuard> zstd;
+
+  /// f("name", optional guard) for every guard there is, in the order in which they act on a
+  /// client.
+  static void each(auto& o, auto&& f) {
+    f("reject", o.reject), f("counts", o.counts), f("clip", o.clip), f("perturb", o.perturb);
+    f("prune", o.prune), f("dp", o.dp), f("compress", o.compress), f("zstd", o.zstd);
   }
   bool operator==(const GuardOptions&) const = default;
 };

@@ -76,6 +76,10 @@ class AnyMethod {
   /// kInvalid in one sentence: why the method cannot work with this run, or with these data.
   virtual Status check(const Setup&) const = 0;
   virtual Status check(const ClientData&) const = 0;
+  /// Bytes at the server once everybody has taken part; 0: a few models, however many clients.
+  virtual double server_bytes(const Setup&) const = 0;
+  /// False: check() of data looks at nothing, so nobody has to open them for it.
+  virtual bool checks_data() const = 0;
 };
 
 /// Throws std::invalid_argument if a state has something of a client that this run has not, or an
@@ -211,6 +215,13 @@ class Erased final : public AnyMethod {
     else
       return ok();
   }
+  double server_bytes(const Setup& setup) const override {
+    if constexpr (HoldsMuch<M>)
+      return method_.server_bytes(setup);
+    else
+      return 0;
+  }
+  bool checks_data() const override { return ChecksData<M>; }
 
  private:
   // The author's value as it is; tensors only when somebody asks.
@@ -266,6 +277,11 @@ struct MethodInfo {
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
   bool learns = true;          // false: a rule without training, whose rounds change nothing
+  /// What guards must know of uploads: whether they are changes already (a gradient), not models
+  /// near the download; whether the server needs no more than their weighted sum, also where their
+  /// type is not Weighted; and whether they hold sums over a client's samples beside what was
+  /// trained.
+  bool changes = false, sums = false, statistics = false;
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };

@@ -78,7 +78,8 @@ MethodInfo fedper() {
                            .up = "d_B",
                            .exposure = "the server gets its trained base; the head stays with it "
                                        "(head = mean: it is sent, too)",
-                           .headline = View::kPost});
+                           .headline = View::kPost,
+                           .sums = true});
 }
 
 }  // namespace tessera

@@ -59,7 +59,8 @@ MethodInfo fedsgd() {
        .down = "d",
        .up = "d",
        .exposure = "the server gets its gradient; other clients get the model it leads to",
-       .headline = View::kPre});
+       .headline = View::kPre,
+       .changes = true});
 }
 
 }  // namespace tessera

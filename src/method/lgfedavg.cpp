@@ -125,7 +125,8 @@ MethodInfo lgfedavg() {
                              .up = "d",
                              .exposure = "the server gets its top layers, in the warm-up its whole "
                                          "model; then its base stays with it",
-                             .headline = View::kPost});
+                             .headline = View::kPost,
+                             .sums = true});
 }
 
 }  // namespace tessera

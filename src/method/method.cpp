@@ -19,4 +19,9 @@ Personal plain(const Model& model, Weights weights) {
   return {[&model, weights](const Tensor& x) { return model.predict(weights, x); }, weights};
 }
 
+double model_bytes(const Model& model) {
+  return static_cast<double>(sizeof(float)) *
+         static_cast<double>(model.layout().numel() + model.buffers().numel());
+}
+
 }  // namespace tessera

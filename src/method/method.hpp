@@ -192,6 +192,16 @@ concept Joins = requires(const M m, const typename M::Server& server,
   { m.learn(server, guest, up, setup) } -> std::same_as<typename M::Guest>;
 };
 
+/// Optional: bytes that the server's half takes once everybody has taken part, where it keeps one
+/// of something for each client or for each pair of them. `tessera check` says it, and a run that
+/// this machine cannot hold is refused before it starts.
+template <class M>
+concept HoldsMuch = requires(const M m, const Setup& setup) {
+  { m.server_bytes(setup) } -> std::same_as<double>;
+};
+/// Bytes of a model's numbers, running statistics too: for server_bytes().
+double model_bytes(const Model& model);
+
 /// Optional: check(), for any of these. One sentence that names the method, what it needs and what
 /// to change. Whether the method can work here at all, before anything is allocated:
 template <class M>

@@ -111,6 +111,22 @@ TEST(Drawn, ASliceDoesNotDependOnItsNeighbours) {
   EXPECT_FALSE(at::equal(small.narrow(0, 0, 3), small.narrow(0, 3, 3)));
 }
 
+// What was drawn last is kept, and what anybody does to a result must not show in the next.
+TEST(Drawn, AskedAgainItIsTheSameAndOnesOwn) {
+  const Fill normal{Fill::Kind::kNormal, 1.0}, uniform{Fill::Kind::kUniform, 1.0};
+  const Layout layout({{"a.weight", {600}}}), square({{"a.weight", {20, 30}}});
+  const Tensor first = drawn(layout, {normal}, 5);
+  const Tensor copy = first.clone();
+  const Tensor second = drawn(layout, {normal}, 5);
+  second.zero_();
+  first.fill_(7);
+  EXPECT_TRUE(at::equal(drawn(layout, {normal}, 5), copy));
+  EXPECT_TRUE(at::equal(drawn(square, {normal}, 5), copy)) << "the same numbers in another shape";
+  EXPECT_FALSE(at::equal(drawn(layout, {uniform}, 5), copy));
+  EXPECT_FALSE(at::equal(drawn(layout, {normal}, 6), copy));
+  EXPECT_TRUE(at::equal(drawn(layout, {normal}, 5), copy));
+}
+
 TEST(Drawn, TruncatedStaysWithinTwoDeviations) {
   const Tensor values = drawn(Layout({{"a.weight", {100000}}}), {{Fill::Kind::kTruncated, 3.0}}, 5);
   EXPECT_LE(values.abs().max().item<double>(), 6.0);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <stdexcept>
@@ -37,7 +38,7 @@ std::vector<Tensor> states(std::span<const Tensor> layer, const Tensor& x) {
 
 }  // namespace
 
-Gru::Gru(GruSpec spec, Init init) : spec_(spec) {
+Gru::Gru(GruSpec spec, Init init) : spec_(spec), kernels_(fast::kernels()) {
   using Kind = Fill::Kind;
   const auto h = static_cast<double>(spec.hidden);
   const Fill zero{Kind::kConstant, 0.0};
@@ -101,13 +102,15 @@ bool Gru::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Lo
   const auto layer = [](auto& all, size_t i) { return std::span(all).subspan(4 * i, 4); };
 
   std::vector<Tensor> inputs{x.to(at::kFloat).transpose(0, 1).contiguous()};
+  std::vector<GruLayer> packed;
   std::vector<GruTrace> traces;
   const auto layers = static_cast<size_t>(spec_.layers);
   for (size_t i = 0; i < layers; ++i) {
-    traces.push_back(gru_forward(layer(views, i), inputs.back()));
-    inputs.push_back(traces.back().states.narrow(0, 1, x.size(1)));
+    packed.emplace_back(layer(views, i), kernels_);
+    traces.push_back(gru_forward(packed[i], inputs.back()));
+    if (i + 1 < layers) inputs.push_back(traces[i].outputs(packed[i]));
   }
-  const Tensor last = inputs.back()[x.size(1) - 1];
+  const Tensor last = traces.back().last(packed.back());
   const size_t head = views.size() - 2;
   const Tensor scores = at::linear(last, views[head], views[head + 1]);
   const Tensor labels = y.contiguous();
@@ -117,9 +120,34 @@ bool Gru::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Lo
   at::sum_out(grads[head + 1], scores, 0);
   Tensor above = scores.mm(views[head]).unsqueeze(0);
   for (size_t i = layers; i-- > 0;) {
-    above = gru_backward(layer(views, i), inputs[i], traces[i], above, layer(grads, i), i > 0);
+    above = gru_backward(packed[i], inputs[i], traces[i], above, layer(grads, i), i > 0);
   }
   return true;
+}
+
+Tensor Gru::predict(const Weights& at, const Tensor& x) const {
+  check(x);
+  if (at.w.scalar_type() != at::kFloat || !at.w.is_contiguous()) return Model::predict(at, x);
+  const at::NoGradGuard no_grad;
+  const auto views = layout_.views(at.w);
+  std::vector<GruLayer> packed;
+  for (int64_t i = 0; i < spec_.layers; ++i)
+    packed.emplace_back(std::span(views).subspan(static_cast<size_t>(4 * i), 4), kernels_);
+  const size_t head = views.size() - 2;
+  // Few samples at a time: their states then stay close.
+  constexpr int64_t kAtATime = 32;
+  Tensor out = at::empty({x.size(0), spec_.classes}, at::kFloat);
+  for (int64_t begin = 0; begin < x.size(0); begin += kAtATime) {
+    const int64_t size = std::min(kAtATime, x.size(0) - begin);
+    Tensor now = x.narrow(0, begin, size).to(at::kFloat).transpose(0, 1).contiguous(), last;
+    for (const auto& layer : packed) {
+      const auto trace = gru_forward(layer, now);
+      last = trace.last(layer);
+      if (&layer != &packed.back()) now = trace.outputs(layer);
+    }
+    out.narrow(0, begin, size).copy_(at::linear(last, views[head], views[head + 1]));
+  }
+  return out;
 }
 
 }  // namespace tessera

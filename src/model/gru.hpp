@@ -8,6 +8,9 @@
 #include "model/model.hpp"
 
 namespace tessera {
+namespace fast {
+struct Kernels;
+}
 
 /// A sample is {steps, inputs} with any number of steps from 1 on. All four are at least 1.
 struct GruSpec {
@@ -34,12 +37,15 @@ class Gru final : public Model {
   /// forward.
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  /// By hand for contiguous float32 weights.
+  Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:
   /// Throws std::invalid_argument.
   void check(const Tensor& x) const;
 
   GruSpec spec_;
+  const fast::Kernels& kernels_;
   Layout layout_, buffers_;
   std::vector<Fill> fills_;
 };

@@ -2,121 +2,90 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 namespace tessera {
 namespace {
-
-struct Sizes {
-  int64_t steps, n, h;
-};
 
 float* at_step(const Tensor& tensor, int64_t t) {
   return tensor.data_ptr<float>() + t * tensor.stride(0);
 }
 
-/// Sums of both projections [n, 3h] before the gates; the state's part of the proposal is kept
-/// apart.
-void add_projections(const Sizes& s, const float* input, const float* state, float* gates,
-                     float* recurrent) {
-  for (int64_t i = 0; i < s.n; ++i, input += 3 * s.h, state += 3 * s.h) {
-    for (int64_t k = 0; k < 2 * s.h; ++k) *gates++ = input[k] + state[k];
-    std::copy_n(state + 2 * s.h, s.h, recurrent + i * s.h);
-  }
+/// [3·units, …] with h rows for each gate, those added being 0.
+Tensor whole_gates(const Tensor& tensor, int64_t units, int64_t h) {
+  if (units == h) return tensor.contiguous();
+  const auto width = tensor.numel() / (3 * units);
+  auto out = at::zeros({3, h, width}, tensor.options());
+  out.narrow(1, 0, units).copy_(tensor.reshape({3, units, width}));
+  return tensor.dim() == 1 ? out.view({3 * h}) : out.view({3 * h, width});
 }
-
-void propose(const Sizes& s, const float* input, const float* gates, const float* recurrent,
-             float* proposal) {
-  for (int64_t i = 0; i < s.n; ++i, input += 3 * s.h, gates += 2 * s.h) {
-    for (int64_t k = 0; k < s.h; ++k) *proposal++ = input[2 * s.h + k] + gates[k] * *recurrent++;
-  }
+/// The last dimension from `units` to h, filled up with 0.
+Tensor whole_units(const Tensor& tensor, int64_t units, int64_t h) {
+  return units == h ? tensor.contiguous() : at::constant_pad_nd(tensor, {0, h - units});
 }
-
-void advance(const Sizes& s, const float* gates, const float* proposal, const float* before,
-             float* after) {
-  for (int64_t i = 0; i < s.n; ++i, gates += 2 * s.h) {
-    for (int64_t k = 0; k < s.h; ++k, ++proposal, ++before) {
-      *after++ = *proposal + gates[s.h + k] * (*before - *proposal);
-    }
-  }
-}
-
-/// One step back. `state` [n, h] holds the gradient of the state after the step and is left with
-/// the part that reaches the one before directly; `from_input` and `from_state` [n, 3h] get the
-/// gradients of the two projections.
-void step_back(const Sizes& s, const GruTrace& trace, int64_t t, float* state, float* from_input,
-               float* from_state) {
-  const float* gates = at_step(trace.gates, t);
-  const float* proposal = at_step(trace.proposals, t);
-  const float* recurrent = at_step(trace.recurrent, t);
-  const float* before = at_step(trace.states, t);
-  for (int64_t i = 0; i < s.n;
-       ++i, gates += 2 * s.h, from_input += 3 * s.h, from_state += 3 * s.h) {
-    for (int64_t k = 0; k < s.h; ++k, ++proposal, ++recurrent, ++before, ++state) {
-      const float reset = gates[k];
-      const float update = gates[s.h + k];
-      const float inner = *state * (1 - update) * (1 - *proposal * *proposal);
-      from_input[k] = from_state[k] = inner * *recurrent * reset * (1 - reset);
-      from_input[s.h + k] = from_state[s.h + k] =
-          *state * (*before - *proposal) * update * (1 - update);
-      from_input[2 * s.h + k] = inner;
-      from_state[2 * s.h + k] = inner * reset;
-      *state *= update;
-    }
-  }
+/// Back from [3h, …] to [3·units, columns].
+void keep_gates(const Tensor& whole, int64_t units, int64_t h, Tensor& out) {
+  const auto width = out.numel() / (3 * units);
+  out.view({3, units, width})
+      .copy_(whole.reshape({3, h, -1}).narrow(1, 0, units).narrow(2, 0, width));
 }
 
 }  // namespace
 
-GruTrace gru_forward(std::span<const Tensor> layer, const Tensor& x) {
-  const Sizes s{x.size(0), x.size(1), layer[1].size(1)};
-  GruTrace trace{at::empty({s.steps + 1, s.n, s.h}), at::empty({s.steps, s.n, 2 * s.h}),
-                 at::empty({s.steps, s.n, s.h}), at::empty({s.steps, s.n, s.h})};
-  const auto states = trace.states.unbind(0);
-  const auto gates = trace.gates.unbind(0);
-  const auto proposals = trace.proposals.unbind(0);
-  states[0].zero_();
-  const Tensor inputs = at::addmm(layer[2], x.flatten(0, 1), layer[0].t());
-  const Tensor recurrent = layer[1].t();
-  Tensor projected = at::empty({s.n, 3 * s.h});
-  for (int64_t t = 0; t < s.steps; ++t) {
-    const auto now = static_cast<size_t>(t);
-    const float* input = inputs.data_ptr<float>() + t * s.n * 3 * s.h;
-    at::addmm_out(projected, layer[3], states[now], recurrent);
-    add_projections(s, input, projected.data_ptr<float>(), at_step(trace.gates, t),
-                    at_step(trace.recurrent, t));
-    gates[now].sigmoid_();
-    propose(s, input, at_step(trace.gates, t), at_step(trace.recurrent, t),
-            at_step(trace.proposals, t));
-    proposals[now].tanh_();
-    advance(s, at_step(trace.gates, t), at_step(trace.proposals, t), at_step(trace.states, t),
-            at_step(trace.states, t + 1));
-  }
+GruLayer::GruLayer(std::span<const Tensor> layer, const fast::Kernels& set)
+    : kernels(set), units(layer[1].size(1)), h(fast::lanes_of(units)) {
+  input = whole_gates(layer[0], units, h);
+  state = whole_units(whole_gates(layer[1], units, h), units, h);
+  transposed = at::empty({h, 3 * h}, state.options());
+  kernels.transpose(3 * h, h, state.data_ptr<float>(), h, transposed.data_ptr<float>(), 3 * h);
+  const auto from_states = whole_gates(layer[3], units, h);
+  bias = whole_gates(layer[2], units, h).clone();
+  bias.narrow(0, 0, 2 * h).add_(from_states.narrow(0, 0, 2 * h));
+  new_bias = from_states.narrow(0, 2 * h, h).contiguous();
+}
+
+Tensor GruTrace::outputs(const GruLayer& layer) const {
+  return states.narrow(0, 1, states.size(0) - 1).narrow(2, 0, layer.units).contiguous();
+}
+Tensor GruTrace::last(const GruLayer& layer) const {
+  return states[states.size(0) - 1].narrow(1, 0, layer.units).contiguous();
+}
+
+GruTrace gru_forward(const GruLayer& layer, const Tensor& x) {
+  const int64_t steps = x.size(0), n = x.size(1), h = layer.h;
+  // All that does not depend on the states is one product for all steps.
+  GruTrace trace{at::empty({steps + 1, n, h}),
+                 at::addmm(layer.bias, x.flatten(0, 1), layer.input.t()).view({steps, n, 3 * h}),
+                 at::empty({steps, n, h})};
+  trace.states[0].zero_();
+  for (int64_t t = 0; t < steps; ++t)
+    layer.kernels.gru_forward_step(n, h, layer.transposed.data_ptr<float>(),
+                                   layer.new_bias.data_ptr<float>(), at_step(trace.states, t),
+                                   at_step(trace.gates, t), at_step(trace.recurrent, t),
+                                   at_step(trace.states, t + 1));
   return trace;
 }
 
-Tensor gru_backward(std::span<const Tensor> layer, const Tensor& x, const GruTrace& trace,
+Tensor gru_backward(const GruLayer& layer, const Tensor& x, const GruTrace& trace,
                     const Tensor& above, std::span<Tensor> grads, bool want_x) {
-  const Sizes s{x.size(0), x.size(1), layer[1].size(1)};
-  const Tensor from_input = at::empty({s.steps, s.n, 3 * s.h});
-  const Tensor from_state = at::empty({s.steps, s.n, 3 * s.h});
-  const auto projections = from_state.unbind(0);
-  const int64_t given = above.size(0);
-  Tensor state = above[given - 1].clone();
-  for (int64_t t = s.steps - 1; t >= 0; --t) {
-    step_back(s, trace, t, state.data_ptr<float>(), at_step(from_input, t), at_step(from_state, t));
-    if (t == 0) break;
-    state.addmm_(projections[static_cast<size_t>(t)], layer[1]);
-    if (given == s.steps) state.add_(above[t - 1]);
+  const int64_t steps = x.size(0), n = x.size(1), h = layer.h, units = layer.units;
+  const Tensor from_input = at::empty({steps, n, 3 * h}), from_state = at::empty({steps, n, 3 * h});
+  const Tensor outer = whole_units(above, units, h);
+  const bool every = above.size(0) == steps;
+  Tensor state = outer[outer.size(0) - 1].clone();
+  for (int64_t t = steps - 1; t >= 0; --t) {
+    layer.kernels.gru_backward_step(n, h, t > 0 ? layer.state.data_ptr<float>() : nullptr,
+                                    at_step(trace.gates, t), at_step(trace.recurrent, t),
+                                    at_step(trace.states, t), state.data_ptr<float>(),
+                                    at_step(from_input, t), at_step(from_state, t));
+    if (t > 0 && every) state.add_(outer[t - 1]);
   }
   // The weights' gradients are one product over all steps and samples.
-  const Tensor inputs = from_input.flatten(0, 1);
-  const Tensor states = from_state.flatten(0, 1);
-  at::mm_out(grads[0], inputs.t(), x.flatten(0, 1));
-  at::mm_out(grads[1], states.t(), trace.states.narrow(0, 0, s.steps).flatten(0, 1));
-  at::sum_out(grads[2], inputs, 0);
-  at::sum_out(grads[3], states, 0);
-  return want_x ? inputs.mm(layer[0]).view_as(x) : Tensor();
+  const Tensor inputs = from_input.flatten(0, 1), states = from_state.flatten(0, 1);
+  const Tensor before = trace.states.narrow(0, 0, steps).flatten(0, 1);
+  keep_gates(inputs.t().mm(x.flatten(0, 1)), units, h, grads[0]);
+  keep_gates(states.t().mm(before), units, h, grads[1]);
+  keep_gates(inputs.sum(0), units, h, grads[2]);
+  keep_gates(states.sum(0), units, h, grads[3]);
+  return want_x ? inputs.mm(layer.input).view_as(x) : Tensor();
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "model/fast/kernels_testing.hpp"
 #include "model/test_data.hpp"
 
 namespace tessera {
@@ -111,6 +112,33 @@ TEST(Gru, HandWrittenGradientMatchesTheGraph) {
   expect_hand_written("gru64", {{48, 22}, 5}, 9, Loss::kMultiLabel);
   expect_hand_written("gru64", {{1, 3}, 2}, 1, Loss::kCrossEntropy);
   expect_hand_written("gru128", {{11, 22}, 5}, 4, Loss::kCrossEntropy);
+}
+
+/// Loss, gradient of every layer and logits by every set of kernels, also of units that fill no
+/// vector and of more samples than are evaluated at a time.
+TEST(Gru, EverySetOfKernelsMatchesTheGraph) {
+  for (const auto* set : testing::tested_kernels()) {
+    const fast::KernelScope scope(*set);
+    for (const int64_t units : {5, 24, 32}) {
+      SCOPED_TRACE(fmt::format("{} units by {}", units, set->name));
+      const Gru model({.inputs = 6, .hidden = units, .layers = 3, .classes = 4}, Init::kTorch);
+      const Weights at{model.init(1).w.to(at::kDouble), at::empty({0}, at::kDouble)};
+      const Weights single{at.w.to(at::kFloat), at::empty({0}, at::kFloat)};
+      const Tensor x = testing::normal({37, 9, 6}, 2), y = testing::labels(37, 4, 3);
+      const Tensor w = at.w.detach().requires_grad_(true);
+      const Tensor logits = model.forward({w, at.b}, x, {}).logits;
+      const Tensor loss = loss_value(Loss::kMultiLabel, logits, y);
+      const Tensor want = torch::autograd::grad({loss}, {w})[0];
+      Tensor grad = at::full_like(single.w, std::nan(""));
+      double value = 0;
+      ASSERT_TRUE(model.value_and_grad(single, x, y, Loss::kMultiLabel, grad, value));
+      EXPECT_NEAR(value, loss.item<double>(), 1e-6);
+      const auto got = model.layout().views(grad), truth = model.layout().views(want);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_LT(testing::distance(got[i], truth[i]), 2e-5) << model.layout().slices()[i].name;
+      EXPECT_LT(testing::distance(model.predict(single, x), logits.detach()), 1e-5);
+    }
+  }
 }
 
 TEST(Gru, HandWrittenGradientIsForFloat32Alone) {

@@ -9,6 +9,7 @@
 #include "report/compare_settings.hpp"
 #include "report/compare_table.hpp"
 #include "report/html.hpp"
+#include "report/many_clients.hpp"
 #include "report/svg.hpp"
 
 namespace tessera {
@@ -193,6 +194,16 @@ std::string client_figures(const std::vector<Method>& methods, const Leading& le
     strip.rows.push_back(std::move(row));
     matrix.rows.push_back(methods[i].name);
     matrix.values.push_back(std::move(values));
+  }
+  if (names.size() > kMostShownClients) {
+    std::vector<ClientValues> all;
+    for (size_t i = 0; i < methods.size(); ++i)
+      all.push_back({methods[i].name, methods[i].colour, matrix.values[i]});
+    return figure(
+        "Spread over clients", share_chart(lead, all),
+        fmt::format("The share of clients whose test {} (mean over seeds) is at most that "
+                    "of the axis.",
+                    lead.word));
   }
   const bool falls = lead.metric.smaller_is_better;
   return figure("Spread over clients", svg::strip_chart(strip),

@@ -93,20 +93,18 @@ Counts counts_of(const ReproducedExhibit& exhibit) {
   return out;
 }
 
-/// A line a paper: how many verdicts of each kind.
-std::vector<std::vector<std::string>> by_paper(const std::vector<ReproducedExhibit>& exhibits) {
-  std::vector<std::string> papers;
+/// A line a paper: what holds, and how many verdicts of each kind its own claims have.
+std::vector<std::vector<std::string>> by_paper(const std::vector<ReproducedPaper>& papers,
+                                               const std::vector<ReproducedExhibit>& exhibits) {
   std::map<std::string, Counts> counts;
-  for (const auto& exhibit : exhibits) {
-    if (!counts.contains(exhibit.paper)) papers.push_back(exhibit.paper);
-    auto& sums = counts[exhibit.paper];
-    for (const auto& [verdict, count] : counts_of(exhibit)) sums[verdict] += count;
-  }
+  for (const auto& exhibit : exhibits)
+    for (const auto& claim : exhibit.claims)
+      if (!claim.ours) ++counts[exhibit.paper][claim.verdict];
   std::vector<std::vector<std::string>> out;
   for (const auto& paper : papers) {
-    out.push_back({paper});
+    out.push_back({paper.title, paper.holds});
     for (const char* verdict : kVerdicts)
-      out.back().push_back(std::to_string(counts[paper][verdict]));
+      out.back().push_back(std::to_string(counts[paper.tag][verdict]));
   }
   return out;
 }
@@ -118,7 +116,8 @@ std::string markdown_of(const std::vector<std::string>& header,
   return table.markdown();
 }
 
-const std::vector<std::string> kPaperHeader{"paper", "PASS", "FAIL", "INCONCLUSIVE", "OPEN"};
+const std::vector<std::string> kPaperHeader{"paper", "what holds here", "PASS",
+                                            "FAIL",  "INCONCLUSIVE",    "OPEN"};
 
 std::string anchor_of(std::string id) { return lower(id); }
 
@@ -167,10 +166,11 @@ std::string reproduced_markdown(const ReproducedExhibit& exhibit, int level) {
   return exhibit.remarks.empty() ? out : out + "\n";
 }
 
-std::string reproduced_index(const std::vector<ReproducedExhibit>& exhibits) {
-  HtmlTable papers{kClaimCaption, kPaperHeader, by_paper(exhibits), 1, {}};
+std::string reproduced_index(const std::vector<ReproducedPaper>& papers,
+                             const std::vector<ReproducedExhibit>& exhibits) {
+  HtmlTable first{kClaimCaption, kPaperHeader, by_paper(papers, exhibits), 2, {}};
   std::string body = "<header>\n<h1>Tables and figures of the papers</h1>\n</header>\n<section>\n" +
-                     html_table(papers) +
+                     html_table(first) +
                      "</section>\n<section>\n<table>\n<thead><tr><th>exhibit</th><th>title"
                      "</th><th>state</th><th>verdicts</th></tr></thead>\n<tbody>\n";
   for (const auto& exhibit : exhibits) {
@@ -185,14 +185,15 @@ std::string reproduced_index(const std::vector<ReproducedExhibit>& exhibits) {
   return html_page("Tables and figures of the papers", body + "</tbody>\n</table>\n</section>\n");
 }
 
-std::string reproduced_document(const std::vector<ReproducedExhibit>& exhibits) {
+std::string reproduced_document(const std::vector<ReproducedPaper>& papers,
+                                const std::vector<ReproducedExhibit>& exhibits) {
   std::string out =
       "# Results\n\nThe papers' tables and figures, run again (size " +
       (exhibits.empty() ? std::string("small") : exhibits.front().size) +
       "). This file is written by `tessera reproduce --write FILE` from the records in\n"
       "`experiments/results/` alone; what the evidence says is in the exhibits' files "
       "([reproduce](reproduce.md)).\n\n" +
-      markdown_of(kPaperHeader, by_paper(exhibits)) + "\n" + kClaimCaption + "\n\n";
+      markdown_of(kPaperHeader, by_paper(papers, exhibits)) + "\n" + kClaimCaption + "\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& exhibit : exhibits) {
     std::vector<std::string> row{fmt::format("[{}](#{})", exhibit.id, anchor_of(exhibit.id)),

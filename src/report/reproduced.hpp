@@ -38,6 +38,7 @@ struct ReproducedFigure {
 
 struct ReproducedClaim {
   std::string claim, where, view, difference, interval, pairs, verdict, decided_by;
+  bool ours = false;  // asked by us: not counted among the paper's
 };
 
 struct ReproducedExhibit {
@@ -56,9 +57,16 @@ std::string reproduced_page(const ReproducedExhibit& exhibit);
 /// A section of a document; `level` is the number of # of its heading.
 std::string reproduced_markdown(const ReproducedExhibit& exhibit, int level);
 
+struct ReproducedPaper {
+  std::string tag, title;
+  std::string holds;  // what of its claims does, in a sentence or two
+};
+
 /// A page with a line for every exhibit, which links to ID.html beside it, and a document with all
-/// of them. Verdicts are counted by paper first.
-std::string reproduced_index(const std::vector<ReproducedExhibit>& exhibits);
-std::string reproduced_document(const std::vector<ReproducedExhibit>& exhibits);
+/// of them. Papers come first: what holds, and their verdicts counted.
+std::string reproduced_index(const std::vector<ReproducedPaper>& papers,
+                             const std::vector<ReproducedExhibit>& exhibits);
+std::string reproduced_document(const std::vector<ReproducedPaper>& papers,
+                                const std::vector<ReproducedExhibit>& exhibits);
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "report/exhibit_section.hpp"
 #include "report/html.hpp"
 #include "report/leading.hpp"
+#include "report/many_clients.hpp"
 #include "report/run_problems.hpp"
 #include "report/run_tables.hpp"
 #include "report/svg.hpp"
@@ -21,8 +22,9 @@ using svg::value_text;
 
 constexpr int kPreColour = 0, kPostColour = 1, kGlobalColour = 2, kNewcomerColour = 3,
               kWorstColour = 6;
-constexpr double kThird = 310;            // width of a chart that shares its row with two others
-constexpr size_t kMaxCells = 20'000'000;  // of clients × classes; a picture holds them all
+constexpr double kThird = 310;         // width of a chart that shares its row with two others
+constexpr size_t kMaxCells = 200'000;  // of clients × classes; a picture holds them all
+constexpr size_t kMaxDiscs = 10'000;   // more are a picture
 
 std::string view_name(const std::string& view) {
   if (view == "post") return "after personalization";
@@ -240,6 +242,7 @@ std::string loss_figure(const Facts& facts) {
 
 std::string client_figure(const Facts& facts) {
   const auto& run = facts.run;
+  if (run.clients.size() > kMostShownClients) return spread_figures(run, facts.judged);
   const auto lead = leading_of(run.meta);
   const auto before = lead.clients(run, facts.judged, "pre");
   const auto after = lead.clients(run, facts.judged, "post");
@@ -315,6 +318,7 @@ svg::StackedBars sample_bars(const RunHistory& run) {
 }
 
 std::string partition_figure(const Facts& facts) {
+  if (facts.run.clients.size() > kMostShownClients) return sizes_figures(facts.run);
   const auto classes = classes_of(facts.run);
   auto bars = sample_bars(facts.run);
   if (classes.empty() || classes.size() > kMaxCells / std::max<size_t>(1, bars.columns.size()))
@@ -326,7 +330,9 @@ std::string partition_figure(const Facts& facts) {
   bars.column_names = false;
   bars.left = matrix.left = std::max(60.0, svg::name_margin(matrix.rows, matrix.width));
   // Discs of many classes would all be specks.
-  const bool many = matrix.rows.size() > 40;
+  const bool many =
+      matrix.rows.size() > 40 || matrix.rows.size() * matrix.columns.size() > kMaxDiscs;
+  matrix.tooltips = kMaxDiscs;
   const auto picture = many ? svg::heat_map(matrix, {0, kAbsent, 0.5}) : svg::bubble_matrix(matrix);
   return figure("How the data are dealt", svg::stacked_bars(bars) + picture,
                 fmt::format("Above: how many samples each client holds. Below: {} is the number of "
@@ -336,6 +342,7 @@ std::string partition_figure(const Facts& facts) {
 
 std::string client_table(const Facts& facts) {
   const auto& run = facts.run;
+  if (run.clients.size() > kMostShownClients) return spread_table(run, facts.judged);
   const auto lead = leading_of(run.meta);
   const auto before = lead.clients(run, facts.judged, "pre");
   const auto after = lead.clients(run, facts.judged, "post");

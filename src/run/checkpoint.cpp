@@ -10,7 +10,8 @@
 namespace tessera {
 namespace {
 
-constexpr const char* kCheckpointFormat = "2";
+constexpr const char* kCheckpointFormat = "3";
+constexpr const char* kOldFormat = "2";  // differs in its seal only
 // SQLite's own limit for a value is 10^9 bytes.
 constexpr size_t kPiece = size_t{256} << 20;
 
@@ -63,8 +64,32 @@ Result<CheckpointFile> CheckpointFile::create(const std::string& dir) {
 
 std::string CheckpointFile::seal(const CheckpointFacts& facts) const {
   Digest out;
+  out.add(fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", facts.round, facts.config.size(), facts.config,
+                      facts.data_digest, facts.history_digest, digests_.size()));
+  for (const uint64_t word : sum_) out.add(fmt::format("{:016x}\n", word));
+  return out.hex();
+}
+
+void CheckpointFile::note(Place place, const std::string& digest) {
+  // Sums modulo 2^64 do not depend on the order in which places change.
+  const auto add = [&](const std::string& stored, uint64_t sign) {
+    const auto hex =
+        Digest()
+            .add(fmt::format("{} {} {}\n", static_cast<int64_t>(place.first), place.second, stored))
+            .hex();
+    for (size_t i = 0; i < sum_.size(); ++i)
+      sum_[i] += sign * std::stoull(hex.substr(16 * i, 16), nullptr, 16);
+  };
+  const auto at = digests_.find(place);
+  if (at != digests_.end()) add(at->second, UINT64_MAX), digests_.erase(at);
+  if (!digest.empty()) add(digest, 1), digests_.emplace(place, digest);
+}
+
+std::string CheckpointFile::seal_of_format_2(const CheckpointFacts& facts) const {
+  Digest out;
   out.add(fmt::format("{}\n{}\n{}\n{}\n{}\n", facts.round, facts.config.size(), facts.config,
                       facts.data_digest, facts.history_digest));
+  if (!facts.ranks.empty()) out.add(fmt::format("ranks {}\n{}\n", facts.ranks.size(), facts.ranks));
   for (const auto& [place, digest] : digests_)
     out.add(fmt::format("{} {} {}\n", static_cast<int64_t>(place.first), place.second, digest));
   return out.hex();
@@ -75,7 +100,7 @@ Status CheckpointFile::erase(Place place) {
                  database_.prepare("DELETE FROM states WHERE owner = ? AND client = ?"));
   remove.bind_all(static_cast<int64_t>(place.first), place.second);
   TESSERA_RETURN_IF_ERROR(remove.run());
-  digests_.erase(place);
+  note(place, "");
   return ok();
 }
 
@@ -90,7 +115,7 @@ Status CheckpointFile::write(Place place, const TensorDict& state) {
                     digest, part);
     TESSERA_RETURN_IF_ERROR(insert.run());
   }
-  digests_[place] = digest;
+  note(place, digest);
   return ok();
 }
 
@@ -115,6 +140,7 @@ Status CheckpointFile::save(const CheckpointFacts& facts, const CheckpointChange
                                    {"config", facts.config},
                                    {"data_digest", facts.data_digest},
                                    {"history_digest", facts.history_digest},
+                                   {"ranks", facts.ranks},
                                    {"seal", seal(facts)}}) {
     put.bind_all(key, value);
     TESSERA_RETURN_IF_ERROR(put.run());
@@ -127,7 +153,61 @@ void CheckpointFile::settle() {
   database_.execute("PRAGMA wal_checkpoint(TRUNCATE)").IgnoreError();
 }
 
-Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::string& dir) {
+Status CheckpointFile::walk(const char* which, const OnState& take) {
+  TESSERA_ASSIGN(auto rows, database_.prepare(fmt::format(
+                                "SELECT owner, client, digest, data FROM states WHERE {} ORDER BY "
+                                "owner, client, piece",
+                                which)));
+  std::optional<Place> place;
+  std::string digest;
+  Bytes bytes;
+  const auto finish = [&]() -> Status {
+    if (!place) return ok();
+    if (sha256_hex(bytes) != digest)
+      return fail(Error::kInvalid, "a state does not match its digest");
+    return take(*place, digest, std::exchange(bytes, {}));
+  };
+  for (;;) {
+    TESSERA_ASSIGN(const bool more, rows.step());
+    if (!more) return finish();
+    const Place here{static_cast<Owner>(rows.integer(0)), rows.integer(1)};
+    if (place != here) TESSERA_RETURN_IF_ERROR(finish());
+    place = here, digest = rows.text(2);
+    const auto part = rows.blob(3);
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+}
+
+Status CheckpointFile::check_and_read(Clients clients, Checkpoint& out) {
+  return walk("1", [&](Place place, const std::string& digest, Bytes bytes) -> Status {
+    note(place, digest);
+    const bool of_client = place.first == Owner::kClient;
+    if (of_client && clients == Clients::kLater) return ok();
+    TESSERA_ASSIGN(auto decoded,
+                   decode(std::make_shared<const Bytes>(std::move(bytes)), database_.path()));
+    if (of_client)
+      out.clients.emplace_back(place.second, std::move(decoded.tensors));
+    else
+      out.server.merge(decoded.tensors);
+    return ok();
+  });
+}
+
+Status CheckpointFile::read_clients(const std::function<Status(ClientId, TensorDict)>& take) {
+  Status taken;
+  const auto status =
+      walk("owner = 2", [&](Place place, const std::string&, Bytes bytes) -> Status {
+        TESSERA_ASSIGN(auto decoded,
+                       decode(std::make_shared<const Bytes>(std::move(bytes)), database_.path()));
+        taken = take(place.second, std::move(decoded.tensors));
+        return taken;
+      });
+  TESSERA_RETURN_IF_ERROR(taken);
+  return status.ok() ? ok() : damaged(database_.path(), message(status));
+}
+
+Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::string& dir,
+                                                                   Clients clients) {
   const auto path = checkpoint_path(dir);
   if (!std::filesystem::exists(path)) return fail(Error::kNotFound, "{}: no such file", path);
   std::error_code error;
@@ -144,40 +224,21 @@ Result<std::pair<CheckpointFile, Checkpoint>> CheckpointFile::open(const std::st
   if (!facts.ok()) return damaged(path, message(facts.status()));
   // Died between making the file and the first save: nothing was computed yet.
   if (facts->empty()) return fail(Error::kNotFound, "{}: empty", path);
-  if ((*facts)["format"] != kCheckpointFormat)
-    return damaged(path, fmt::format("format '{}', this program writes {}", (*facts)["format"],
-                                     kCheckpointFormat));
+  const auto format = (*facts)["format"];
+  if (format != kCheckpointFormat && format != kOldFormat)
+    return damaged(path,
+                   fmt::format("format '{}', this program writes {}", format, kCheckpointFormat));
   const auto round = whole_number((*facts)["round"]);
   if (!round) return damaged(path, "no round number");
 
-  Checkpoint out{
-      {*round, (*facts)["config"], (*facts)["data_digest"], (*facts)["history_digest"]}, {}, {}};
-  auto rows = file.database_.prepare(
-      "SELECT owner, client, digest, data FROM states ORDER BY owner, client, piece");
-  if (!rows.ok()) return damaged(path, message(rows.status()));
-  std::map<Place, std::pair<std::string, Bytes>> pieces;
-  for (;;) {
-    const auto more = rows->step();
-    if (!more.ok()) return damaged(path, message(more.status()));
-    if (!*more) break;
-    auto& [digest, bytes] = pieces[{static_cast<Owner>(rows->integer(0)), rows->integer(1)}];
-    digest = rows->text(2);
-    const auto part = rows->blob(3);
-    bytes.insert(bytes.end(), part.begin(), part.end());
-  }
-  for (auto& [place, stored] : pieces) {
-    auto& [digest, bytes] = stored;
-    if (sha256_hex(bytes) != digest) return damaged(path, "a state does not match its digest");
-    auto decoded = decode(std::make_shared<const Bytes>(std::move(bytes)), path);
-    if (!decoded.ok()) return damaged(path, message(decoded.status()));
-    file.digests_[place] = digest;
-    if (place.first == Owner::kClient)
-      out.clients.emplace_back(place.second, std::move(decoded->tensors));
-    else
-      out.server.merge(decoded->tensors);
-  }
-  if (file.seal(out.facts) != (*facts)["seal"])
-    return damaged(path, "its contents do not match its digest");
+  Checkpoint out{{*round, (*facts)["config"], (*facts)["data_digest"], (*facts)["history_digest"],
+                  (*facts)["ranks"]},
+                 {},
+                 {}};
+  if (const auto read = file.check_and_read(clients, out); !read.ok())
+    return damaged(path, message(read));
+  const auto seal = format == kOldFormat ? file.seal_of_format_2(out.facts) : file.seal(out.facts);
+  if (seal != (*facts)["seal"]) return damaged(path, "its contents do not match its digest");
   return std::pair{std::move(file), std::move(out)};
 }
 

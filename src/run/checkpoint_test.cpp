@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "io/testing.hpp"
 
@@ -129,6 +130,52 @@ TEST_F(Checkpoints, OneThatDiedBeforeItHadTablesIsNotFound) {
   EXPECT_THAT(load(), FailsWith(Error::kNotFound, path_));
 }
 
+// Its seal walks over all states; written once more, the file has the seal of today.
+TEST_F(Checkpoints, OneOfFormat2IsReadAndWrittenOnAsToday) {
+  save_first();
+  const auto saved = bits(*load());
+  {
+    auto database = Database::open(path_, Database::Mode::kReadWrite);
+    const auto f = facts(7);
+    auto text = fmt::format("{}\n{}\n{}\n{}\n{}\n", f.round, f.config.size(), f.config,
+                            f.data_digest, f.history_digest);
+    auto rows = database->prepare(
+        "SELECT DISTINCT owner, client, digest FROM states ORDER BY owner, client");
+    while (*rows->step())
+      text += fmt::format("{} {} {}\n", rows->integer(0), rows->integer(1), rows->text(2));
+    rows->reset();
+    ASSERT_THAT(database->execute(fmt::format("UPDATE facts SET value = '2' WHERE key = 'format';"
+                                              "UPDATE facts SET value = '{}' WHERE key = 'seal'",
+                                              sha256_hex(bytes_of(text)))),
+                Succeeds());
+  }
+  EXPECT_EQ(bits(*load()), saved);
+  {
+    auto file = CheckpointFile::open(dir_.path());
+    ASSERT_THAT(file->first.save(facts(8), {server(), {}}), Succeeds());
+  }
+  EXPECT_EQ(load()->facts.round, 8);
+  ASSERT_THAT(execute("UPDATE facts SET value = '2' WHERE key = 'format'"), Succeeds());
+  EXPECT_THAT(load(), FailsWith(Error::kInvalid, "do not match its digest"));
+}
+
+TEST_F(Checkpoints, ClientsAreReadOneByOne) {
+  save_first();
+  auto opened = CheckpointFile::open(dir_.path(), CheckpointFile::Clients::kLater);
+  ASSERT_THAT(opened, Succeeds());
+  EXPECT_TRUE(opened->second.clients.empty());
+  auto whole = opened->second;
+  ASSERT_THAT(opened->first.read_clients([&](ClientId id, TensorDict state) {
+    whole.clients.emplace_back(id, std::move(state));
+    return ok();
+  }),
+              Succeeds());
+  EXPECT_EQ(bits(whole), bits(*load()));
+  EXPECT_THAT(opened->first.read_clients(
+                  [](ClientId, const TensorDict&) { return fail(Error::kInvalid, "not mine"); }),
+              FailsWith(Error::kInvalid, "not mine"));
+}
+
 // SQLite has bytes that mean nothing; what loads must be what was saved.
 TEST_F(Checkpoints, NoDamageLoadsAsAnotherState) {
   save_first();
@@ -163,7 +210,7 @@ TEST_F(Checkpoints, ContentsThatMakeNoSenseAreRefused) {
     ASSERT_THAT(execute(sql), Succeeds());
     EXPECT_THAT(load(), FailsWith(Error::kInvalid, why)) << sql;
   };
-  refused("UPDATE facts SET value = '3' WHERE key = 'format'", "format '3', this program writes 2");
+  refused("UPDATE facts SET value = '4' WHERE key = 'format'", "format '4', this program writes 3");
   refused("UPDATE facts SET value = 'seven' WHERE key = 'round'", "no round number");
   refused("UPDATE facts SET value = '8' WHERE key = 'round'", "do not match its digest");
   refused("UPDATE facts SET value = 'x' WHERE key = 'history_digest'", "do not match its digest");

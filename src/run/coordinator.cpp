@@ -111,11 +111,14 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
                      .multi_label = facts.multi_label,
                      .layout_digest = facts.layout_digest,
                      .from = parts_.book->name_of(member)};
-  if (facts.only_ask) return parts_.book->check(member, common);
-  TESSERA_ASSIGN(const auto reply, decode_reply(std::make_shared<const Bytes>(facts.hello)));
-  if (!reply.status.ok()) return reply.status;
-  if (!reply.hello) return fail(Error::kInvalid, "its hello is no answer to a hello");
-  if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
+  Hello hello;
+  if (!facts.only_ask) {
+    TESSERA_ASSIGN(const auto reply, decode_reply(std::make_shared<const Bytes>(facts.hello)));
+    if (!reply.status.ok()) return reply.status;
+    if (!reply.hello) return fail(Error::kInvalid, "its hello is no answer to a hello");
+    if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
+    hello = *reply.hello;
+  }
   if (!parts_.book->common()) {
     TESSERA_ASSIGN(auto made, session_of(common));
     if (layout_digest(made->model()) != facts.layout_digest)
@@ -123,10 +126,11 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
                   "its model has other tensors than the one made here for such samples: another "
                   "version of tessera, or another file of [model]");
     const std::scoped_lock guard(mutex_);
-    if (!session_) session_ = std::move(made);
+    if (!session_ && !facts.only_ask) session_ = std::move(made);
   }
+  if (facts.only_ask) return parts_.book->check(member, common);
   const auto changed = parts_.book->changed_data(member, facts.data_digest);
-  TESSERA_RETURN_IF_ERROR(parts_.book->enroll(member, common, *reply.hello, facts.data_digest));
+  TESSERA_RETURN_IF_ERROR(parts_.book->enroll(member, common, hello, facts.data_digest));
   if (!changed.empty())
     parts_.log.warning("other data", {{"client", common.from}, {"what", changed}});
   {

@@ -9,41 +9,14 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "engine/upload_check.hpp"
 #include "guard/frame.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "tensor/quantile.hpp"
 #include "tensor/trie_sum.hpp"
 
 namespace tessera {
 namespace {
-
-// Larger numbers are no model's: the squares of 10^8 such numbers still have a sum in float32.
-constexpr double kMostUploaded = 1e15;
-
-// Empty if a method may compute with every number of the upload, else which tensor holds what.
-std::string unfit_numbers(const TensorDict& up) {
-  for (const auto& [name, tensor] : up) {
-    if (!tensor.is_floating_point() || tensor.numel() == 0) continue;
-    // One pass: either end is NaN if any number is.
-    const auto [low, high] = at::aminmax(tensor);
-    const double most = std::max(std::abs(low.item<double>()), std::abs(high.item<double>()));
-    if (!std::isfinite(most)) return fmt::format("'{}' is not finite", name);
-    if (most > kMostUploaded)
-      return fmt::format("'{}' holds {:.3g}; numbers beyond {:.0e} are refused", name, most,
-                         kMostUploaded);
-  }
-  return "";
-}
-
-/// Empty for an upload that the method may see, else why it may not.
-std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected) {
-  if (!reply.status.ok()) return message(reply.status);
-  try {
-    method.require_upload(expected, reply.up);
-  } catch (const std::exception& error) {
-    return first_line(error.what());
-  }
-  return unfit_numbers(reply.up);
-}
 
 // Empty if every number that was measured is finite, else which view is not.
 std::string diverged_view(const Evaluation& e) {
@@ -71,6 +44,15 @@ std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
       .sample(clients, std::clamp<int64_t>(size, 1, clients));
 }
 
+std::vector<ClientId> cohort_one_by_one(uint64_t seed, int64_t round, int64_t clients,
+                                        double participation) {
+  Rng rng(derive(seed, Purpose::kCohort, round));
+  std::vector<ClientId> out;
+  for (ClientId id = 0; id < clients; ++id)
+    if (rng.uniform() < participation) out.push_back(id);
+  return out;
+}
+
 std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t count) {
   if (count > 0 && count < clients)
     return Rng(derive(seed, Purpose::kEvaluated)).sample(clients, count);
@@ -95,24 +77,35 @@ class Driver::Intake {
   Intake(const Driver& driver, const Setup& setup, std::vector<ClientId> asked)
       : driver_(driver),
         method_(driver.session_.method()),
-        expected_(method_.expected(*driver.state_, Why::kTrain, setup)),
+        check_(driver.session_, method_.expected(*driver.state_, Why::kTrain, setup)),
+        order_{.asked = asked,
+               .expected = check_.expected(),
+               .on_part = [this](TriePart part) { sum_.add(std::move(part)); }},
         sum_(std::move(asked)) {}
+
+  /// For engines that sum uploads where the clients are; null where each must be seen here.
+  const SumOrder* order() const {
+    return method_.additive() && driver_.session_.guard().most_norm() == 0 ? &order_ : nullptr;
+  }
 
   void sent(ClientId client, int64_t bytes, const TensorDict& down) {
     down_[client] = bytes;
-    references_[client] = driver_.session_.guard().references(down, expected_);
+    references_[client] = check_.references(down);
   }
 
   void take(Reply reply) {
     if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
     const bool pooled = driver_.session_.info().pooled;
-    const int64_t opened = open(reply), up = pooled ? 0 : opened;
+    const auto& guard = driver_.session_.guard();
+    reference_ = std::move(references_[reply.client]);
+    const int64_t opened = reply.summed ? *reply.summed : check_.open(reply, reference_);
+    const int64_t up = pooled ? 0 : opened;
     // What was sent was sent, also when it is rejected below.
     bytes_up += up;
     if (!pooled) wire_down += reply.wire_down, wire_up += reply.wire_up;
-    if (const auto reason = problem_with(reply, method_, expected_); !reason.empty()) {
-      problems.push_back({Problem::Kind::kUpload, reply.client, reason});
-      sum_.skip(reply.client);
+    if (!reply.status.ok()) {
+      problems.push_back({Problem::Kind::kUpload, reply.client, message(reply.status)});
+      if (!reply.summed) sum_.skip(reply.client);
       return;
     }
     const auto& options = driver_.options_;
@@ -121,11 +114,40 @@ class Driver::Intake {
                                     reply.cpu_seconds * slowdown_of(driver_.session_.seed(),
                                                                     reply.client, options));
     losses_[reply.client] = reply.loss;
-    if (method_.additive())
+    if (reply.summed) return;
+    // To be rejected by the round's median, uploads wait until all are there.
+    if (guard.most_norm() > 0) norms_[reply.client] = guard.norm(reply.up, reference_);
+    if (method_.additive() && guard.most_norm() == 0)
       sum_.add(reply.client, unpack<Weighted>(std::move(reply.up)));
     else
       uploads_.emplace(reply.client, std::move(reply.up));
   }
+
+  /// When all replies are there: rejects what is far longer than the others.
+  void close() {
+    const auto& guard = driver_.session_.guard();
+    if (guard.most_norm() == 0) return;
+    std::vector<double> norms;
+    for (const auto& [client, up] : uploads_) norms.push_back(norms_[client]);
+    const double median = norms.empty() ? 0 : quantile(norms, 0.5);
+    for (const auto& [client, norm] : norms_) {
+      auto node = uploads_.extract(client);
+      if (norm > guard.most_norm() * median) {
+        problems.push_back({Problem::Kind::kUpload, client,
+                            fmt::format("its change is {:.3g} long, the round's median {:.3g} "
+                                        "(guard 'reject')",
+                                        norm, median)});
+        losses_.erase(client);
+        sum_.skip(client);
+      } else if (method_.additive()) {
+        sum_.add(client, unpack<Weighted>(std::move(node.mapped())));
+      } else {
+        uploads_.insert(std::move(node));
+      }
+    }
+  }
+  /// What uploads of this round are changes of, where guards need it.
+  const TensorDict& reference() const { return reference_; }
 
   std::vector<ClientId> accepted() const {
     std::vector<ClientId> out;
@@ -155,23 +177,16 @@ class Driver::Intake {
   double slowest = 0;  // seconds of the simulated clock
 
  private:
-  /// Takes the guard off the upload; what is wrong with it becomes the reply's status. Bytes of the
-  /// payload as it was sealed.
-  int64_t open(Reply& reply) {
-    auto references = std::move(references_[reply.client]);
-    auto opened = driver_.session_.guard().open(std::move(reply.up), expected_, references);
-    reply.status.Update(opened.up.status());
-    reply.up = opened.up.ok() ? *std::move(opened.up) : TensorDict{};
-    return opened.bytes;
-  }
-
   const Driver& driver_;
   const AnyMethod& method_;
-  TensorDict expected_;
+  UploadCheck check_;
+  SumOrder order_;
   TrieSum sum_;  // of an additive method
   std::map<ClientId, TensorDict> uploads_;
   std::map<ClientId, double> losses_;
   std::map<ClientId, int64_t> down_;
+  std::map<ClientId, double> norms_;           // of changes, where long ones are rejected
+  TensorDict reference_;                       // the last of them
   std::map<ClientId, TensorDict> references_;  // of downloads: what guards need to open uploads
 };
 
@@ -181,6 +196,7 @@ Driver::Driver(const Session& session, const FederationOptions& options, Engine&
 
 Status Driver::meet_clients() {
   std::map<ClientId, Status> problems;
+  names_.resize(static_cast<size_t>(session_.everybody()));
   engine_.run(
       [&](const Post& post) {
         for (ClientId id = 0; id < session_.everybody(); ++id) post({.client = id});
@@ -188,14 +204,14 @@ Status Driver::meet_clients() {
       {},
       [&](const Reply& reply) {
         if (!reply.status.ok()) problems.emplace(reply.client, reply.status);
-        if (reply.hello) names_[reply.client] = reply.hello->name;
+        if (reply.hello) names_.at(static_cast<size_t>(reply.client)) = reply.hello->name;
       });
   return problems.empty() ? ok() : problems.begin()->second;
 }
 
 std::string Driver::name_of(ClientId client) const {
-  const auto met = names_.find(client);
-  return met == names_.end() ? std::to_string(client) : met->second;
+  const auto at = static_cast<size_t>(client);
+  return at < names_.size() && !names_[at].empty() ? names_[at] : std::to_string(client);
 }
 
 std::optional<Weights> Driver::global(int64_t round) const {
@@ -209,7 +225,14 @@ Status Driver::begin() {
     return fail(Error::kInternal, "method {}, start, server: {}", session_.info().name,
                 first_line(error.what()));
   }
-  return ok();
+  return check_guard();
+}
+
+Status Driver::check_guard() const {
+  if (!session_.guard().active() || session_.clients() == 0) return ok();
+  TESSERA_ASSIGN(const auto down, first_download(0));
+  return session_.guard().check(session_.method().expected(*state_, Why::kTrain, setup(1)), down,
+                                session_.info().name);
 }
 
 Status Driver::restore(const TensorDict& server) {
@@ -238,6 +261,8 @@ Result<TensorDict> Driver::first_download(ClientId client) const {
 std::vector<ClientId> Driver::cohort(int64_t round) const {
   // A pooled reference is one pseudo-client that holds everything.
   if (session_.info().pooled) return {0};
+  if (session_.guard().draws_one_by_one())
+    return cohort_one_by_one(session_.seed(), round, session_.clients(), options_.participation);
   const double more = served_ ? 1 + served_->over_select : 1;
   return cohort_of(session_.seed(), round, session_.clients(), options_.participation * more);
 }
@@ -313,9 +338,14 @@ Result<RoundReport> Driver::play_round(int64_t round) {
             .down = frames.make(std::move(down))});
     });
   };
-  const auto needed = cohort_of(session_.seed(), round, session_.clients(), options_.participation);
-  engine_.run(send, limits(std::ssize(needed)),
-              [&](Reply reply) { intake.take(std::move(reply)); });
+  // A simulation waits for everybody; to know how many a round needs costs a walk over all clients.
+  const auto needed = served_ ? std::ssize(cohort_of(session_.seed(), round, session_.clients(),
+                                                     options_.participation))
+                              : 0;
+  auto until = limits(needed);
+  until.sum = intake.order();
+  engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
+  intake.close();
   const double after = wall_seconds(), cpu_after = thread_cpu_seconds();
   report.train_seconds = after - before;
   report.bytes_up = intake.bytes_up;
@@ -338,6 +368,10 @@ Result<RoundReport> Driver::play_round(int64_t round) {
                 round, name_of(report.problems.front().client), report.problems.front().reason);
   }
   auto uploads = intake.uploads();
+  std::vector<TensorDict*> bodies;
+  for (auto& upload : uploads) bodies.push_back(&upload.body);
+  session_.guard().finish(bodies, intake.reference(), std::ssize(accepted),
+                          derive(session_.seed(), Purpose::kGuard, round, session_.everybody()));
   report.counted = std::ssize(accepted) >= options_.min_replies && !uploads.empty();
   if (report.counted)
     state_ = session_.method().aggregate(std::move(state_), std::move(uploads), here);

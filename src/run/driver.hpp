@@ -16,6 +16,9 @@ namespace tessera {
 /// The clients that take part in a round, ascending; a pure function of its arguments.
 std::vector<ClientId> cohort_of(uint64_t seed, int64_t round, int64_t clients,
                                 double participation);
+/// The same for differential privacy: each takes part or not by itself, so there may be none.
+std::vector<ClientId> cohort_one_by_one(uint64_t seed, int64_t round, int64_t clients,
+                                        double participation);
 /// The clients that evaluations ask, ascending: all, or a sample of `count` that is the same for
 /// the whole run, so that its curves compare like with like.
 std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t count);
@@ -53,6 +56,8 @@ class Driver {
   /// A state from tensors(); kInvalid says what is wrong with it.
   Status restore(const TensorDict& server);
 
+  /// Whether uploads of round 1 can be guarded as the run says; kInvalid says why not.
+  Status check_guard() const;
   /// What a client would be sent in round 1 if it were asked alone; to tell its size.
   Result<TensorDict> first_download(ClientId client) const;
 
@@ -93,7 +98,7 @@ class Driver {
   Engine& engine_;
   const ClientData* commons_;
   ServerStatePtr state_;
-  std::map<ClientId, std::string> names_;  // of those met
+  std::vector<std::string> names_;  // by id; empty: not met
   int64_t attempts_ = 0;  // rounds begun by this process: tells a repeated round from the first try
   std::optional<ServedRounds> served_;  // none: a simulation
 };

@@ -5,11 +5,14 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "base/text.hpp"
 #include "data/partition.hpp"
 #include "io/file.hpp"
 #include "io/sha256.hpp"
+#include "model/fast/kernels.hpp"
+#include "run/guard_sections.hpp"
 #include "run/toml_entries.hpp"
 
 namespace tessera {
@@ -18,8 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxExperimentBytes = 1 << 20;
-const std::vector<std::string> kSections{"data",   "model", "train",  "federation", "guard",
-                                         "method", "eval",  "output", "serve",      "debug"};
+const std::vector<std::string> kSections{"data", "model",  "train", "federation", "method",
+                                         "eval", "output", "run",   "serve",      "debug"};
 
 std::string dotted(const std::string& section, const std::string& key) {
   return section.empty() ? key : section + "." + key;
@@ -100,6 +103,7 @@ std::optional<Shape> known_shape(const DataOptions& data) {
   if (set == "cifar10") return Shape{{3, 32, 32}, 10};
   if (set == "cifar100") return Shape{{3, 32, 32}, 100};
   if (set == "mnistm") return Shape{{data.gray ? 1 : 3, 28, 28}, 10};
+  if (set == "synthetic") return Shape{{data.features}, data.labels};
   if (set.starts_with("air-")) return Shape{{data.window, data.station_id ? 23 : 22}, 5};
   return std::nullopt;
 }
@@ -125,6 +129,7 @@ class Loader {
     if (overrides_.data_dir) experiment_.data.data_dir = *overrides_.data_dir;
     check_combinations();
     if (!problems_.empty()) return fail(Error::kInvalid, "{}", all_problems());
+    experiment_.data.memory = experiment_.machine.third();
     experiment_.draft = draft_of(experiment_.method.name);
     return std::move(experiment_);
   }
@@ -208,9 +213,10 @@ class Loader {
     if (section == "model") return bind_options(experiment_.model);
     if (section == "train") return bind_options(experiment_.train);
     if (section == "federation") return bind_options(experiment_.federation);
-    if (section == "guard") return bind_options(experiment_.guard);
+    if (section.starts_with("guard.")) return guard_options(experiment_.guard, section.substr(6));
     if (section == "eval") return bind_options(experiment_.eval);
     if (section == "output") return bind_options(experiment_.output);
+    if (section == "run") return bind_options(experiment_.machine);
     if (section == "serve") return bind_options(experiment_.serve);
     if (section == "debug") return bind_options(experiment_.debug);
     const auto method = owner_of(entry);
@@ -237,6 +243,10 @@ class Loader {
              fmt::format("'{0}' is a section: write [{0}] and its keys below", entry.key));
       return;
     }
+    if (entry.section.empty() && entry.key == "guard") {
+      known_guard({.section = "guard", .place = entry.place});
+      return;
+    }
     const auto options = options_of(entry);
     if (!options) return;
     for (const auto& option : *options) {
@@ -261,6 +271,7 @@ class Loader {
       return true;
     const bool of_method = section.starts_with("method.");
     if (of_method && find_method(section.substr(7)).ok()) return true;
+    if (section == "guard" || section.starts_with("guard.")) return known_guard(entry);
     if (!entry.heading && entry.raw.empty()) return false;
     if (of_method) {
       report(entry.place,
@@ -276,6 +287,33 @@ class Loader {
                                                     : "did you mean [" + close + "]?"));
     }
     return false;
+  }
+
+  // Guards come by name; a heading puts one there.
+  bool known_guard(const TomlEntry& entry) {
+    const auto name = entry.section == "guard" ? "" : entry.section.substr(6);
+    const auto known = guard_names();
+    const auto at = std::find(known.begin(), known.end(), name);
+    if (at == known.end()) {
+      // Said at the heading, once.
+      if (!entry.heading && entry.raw.empty() && entry.section != "guard") return false;
+      if (entry.section == "guard" && std::exchange(unnamed_guard_, true)) return false;
+      report(entry.place,
+             name.empty()
+                 ? fmt::format("guards are named: write [[guard]], and below it name = \"{}\"",
+                               fmt::join(known, "\", \""))
+                 : fmt::format("unknown guard '{}'{}", name, suggestion(name, known)));
+      return false;
+    }
+    if (!entry.heading || !entry.raw.empty()) return true;
+    guard_options(experiment_.guard, name);
+    if (!guards_.empty() && guards_.back() >= at - known.begin())
+      report(entry.place, guards_.back() == at - known.begin()
+                              ? fmt::format("guard '{}' is there twice; keep one of the two", name)
+                              : fmt::format("guard '{}' acts before '{}'; write it before", name,
+                                            known[static_cast<size_t>(guards_.back())]));
+    guards_.push_back(at - known.begin());
+    return true;
   }
 
   std::string hint_for(const TomlEntry& entry, const std::vector<BoundOption>& options) {
@@ -294,9 +332,9 @@ class Loader {
     look("model", bind_options(other.model));
     look("train", bind_options(other.train));
     look("federation", bind_options(other.federation));
-    look("guard", bind_options(other.guard));
     look("eval", bind_options(other.eval));
     look("output", bind_options(other.output));
+    look("run", bind_options(other.machine));
     look("serve", bind_options(other.serve));
     look("debug", bind_options(other.debug));
     if (!elsewhere.empty())
@@ -357,10 +395,18 @@ class Loader {
                          "has its own; remove it",
                          experiment_.train.momentum));
     if (good("federation")) check_federation();
+    for (const auto& [name, why] : guard_conflicts(experiment_.guard, experiment_.method))
+      report(place_of("guard." + name, ""), why);
+    if (good("run")) check_kernels();
     check_model();
     // The resolved file says how many there are; 0 stays where only the data files can tell.
     if (good("data")) experiment_.data.clients = client_count(experiment_.data);
     if (good("data") && good("serve")) name_members();
+  }
+
+  void check_kernels() {
+    const auto found = fast::kernels_named(experiment_.machine.kernels);
+    if (!found.ok()) report(place_of("run", "kernels"), "run.kernels: " + message(found.status()));
   }
 
   /// A simulation of a federation with named members has the same clients, by the same numbers.
@@ -471,6 +517,8 @@ class Loader {
   std::vector<TomlEntry> entries_;
   std::vector<Problem> problems_;
   std::set<std::string> bad_sections_;
+  std::vector<std::ptrdiff_t> guards_;  // those of the file so far, by their place in guard_names()
+  bool unnamed_guard_ = false;          // one was reported
   std::string file_method_;
   std::map<std::string, std::shared_ptr<MethodDraft>> drafts_;
   Experiment experiment_;
@@ -480,6 +528,26 @@ std::string section_text(const std::string& heading, const std::vector<BoundOpti
   std::string out = heading;
   for (const auto& option : options)
     out += fmt::format("{} = {}\n", option.spec.key, option_text(option));
+  return out;
+}
+
+// Texts of other sets stay as they were before there was the set synthetic.
+std::vector<BoundOption> data_options_in_use(DataOptions& data) {
+  auto out = bind_options(data);
+  const auto& of_synthetic = synthetic_keys();
+  if (data.set != "synthetic")
+    std::erase_if(out, [&](const BoundOption& option) {
+      return std::find(of_synthetic.begin(), of_synthetic.end(), option.spec.key) !=
+             of_synthetic.end();
+    });
+  return out;
+}
+
+// Texts stay as they were before there was a choice.
+std::vector<BoundOption> output_options_in_use(OutputOptions& output) {
+  auto out = bind_options(output);
+  if (output.clients == OutputOptions().clients)
+    std::erase_if(out, [](const BoundOption& option) { return option.spec.key == "clients"; });
   return out;
 }
 
@@ -503,21 +571,22 @@ std::string Experiment::toml() const {
   std::erase_if(named,
                 [](const auto& o) { return o.spec.key != "members" && o.spec.key != "newcomers"; });
   return section_text("", bind_options(copy.run)) +
-         section_text("\n[data]\n", bind_options(copy.data)) +
+         section_text("\n[data]\n", data_options_in_use(copy.data)) +
          section_text("\n[model]\n", options_in_use(copy.model)) +
          section_text("\n[train]\n", bind_options(copy.train)) +
-         section_text("\n[federation]\n", bind_options(copy.federation)) +
-         (guard == GuardOptions() ? "" : section_text("\n[guard]\n", bind_options(copy.guard))) +
+         section_text("\n[federation]\n", bind_options(copy.federation)) + guards_text(copy.guard) +
          section_text("\n[eval]\n", bind_options(copy.eval)) +
-         section_text("\n[output]\n", bind_options(copy.output)) +
+         section_text("\n[output]\n", output_options_in_use(copy.output)) +
+         (machine.kernels == "auto" ? ""
+                                    : fmt::format("\n[run]\nkernels = \"{}\"\n", machine.kernels)) +
          (data.member_names.empty() ? "" : section_text("\n[serve]\n", named)) +
          section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
 }
 
 std::vector<std::string> settings_of(const Experiment& experiment) {
   static const std::set<std::string> kNames{"data.set", "data.partition", "model.name"};
-  static const std::set<std::string> kNot{"name",       "seed",        "data.data_dir",
-                                          "model.file", "model.start", "eval.metric"};
+  static const std::set<std::string> kNot{
+      "name", "seed", "data.data_dir", "model.file", "model.start", "eval.metric", "run.memory"};
   auto given = experiment;
   Experiment usual;
   const auto draft = given.method.draft();
@@ -538,9 +607,13 @@ std::vector<std::string> settings_of(const Experiment& experiment) {
   add("model", options_in_use(given.model), bind_options(usual.model));
   add("train", bind_options(given.train), bind_options(usual.train));
   add("federation", bind_options(given.federation), bind_options(usual.federation));
-  add("guard", bind_options(given.guard), bind_options(usual.guard));
+  // That a guard is there matters, whatever its options are.
+  GuardOptions::each(given.guard, [&](const char* name, auto& one) {
+    if (one) add(std::string("guard.") + name, bind_options(*one), {});
+  });
   add("eval", bind_options(given.eval), bind_options(usual.eval));
   add("output", bind_options(given.output), bind_options(usual.output));
+  add("run", bind_options(given.machine), bind_options(usual.machine));
   out.push_back(fmt::format("method.name = \"{}\"", given.method.name));
   add("method", given.draft->options(), draft->options());
   return out;

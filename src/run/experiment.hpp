@@ -94,12 +94,19 @@ struct EvalOptions {
 
 /// Section [output]: what a run leaves for use.
 struct OutputOptions {
+  /// Up to so many clients every evaluated one's model is saved without being asked for.
+  static constexpr int64_t kMostSaved = 1000;
   std::string model = "best";
+  std::string clients = "auto";
   static void options(auto& o, auto&& f) {
     f(one_of("model", {"best", "headline", "pre", "post"},
              "the view whose models are saved; best: per client the one that is better on its "
              "validation samples, the headline where it has none"),
       o.model);
+    f(one_of("clients", {"auto", "all", "none"},
+             "whose models are saved: all evaluated clients', or none but the global one; auto: "
+             "all of up to 1000 clients, none of more"),
+      o.clients);
   }
 };
 
@@ -138,6 +145,25 @@ struct ServeOptions {
 /// The names of a list of [serve], in the order that gives clients their numbers.
 std::vector<std::string> natural_list(const std::string& commas);
 
+/// Section [run]: what a run computes with, and what it may take of its machine. `memory` changes
+/// no number, and so is no part of what makes two experiments the same: toml() leaves it out.
+struct MachineOptions {
+  std::string kernels = "auto";
+  /// GiB. A third each for clients' states, for samples of own data, and for work that an
+  /// evaluation has done for the coming round.
+  double memory = 2;
+  int64_t third() const { return static_cast<int64_t>(memory * 0x1p30 / 3); }
+  static void options(auto& o, auto&& f) {
+    f(one_of("kernels", {"auto", "avx512", "avx2", "portable"},
+             "hand-written loops of networks; results differ in their last bits from one set to "
+             "another; auto: the best that the processor can run"),
+      o.kernels);
+    f(between("memory", 0.001, 1e6,
+              "GiB for clients' states and own data; what is more waits on the disk"),
+      o.memory);
+  }
+};
+
 /// Section [debug]: what a run writes down beside its results. Changes no number, and so is no part
 /// of what makes two experiments the same: toml() leaves it out.
 struct DebugOptions {
@@ -161,6 +187,7 @@ struct Experiment {
   GuardOptions guard;
   EvalOptions eval;
   OutputOptions output;
+  MachineOptions machine;
   ServeOptions serve;
   DebugOptions debug;
   /// Chosen by [method] name or by the command line; `draft` is of this method.
@@ -171,8 +198,9 @@ struct Experiment {
   View headline() const;
 
   /// The whole experiment as TOML, every default written out; loads back to the same experiment.
-  /// Without [serve] and [debug] and without [method.NAME] of other methods; without [guard] where
-  /// none of it is on, so that it is the text of versions that had none.
+  /// Without [serve] and [debug], without [run] memory, and without [method.NAME] of other methods;
+  /// without guards and kernels where none are chosen, so that it is the text of versions that had
+  /// none.
   std::string toml() const;
 };
 

@@ -76,16 +76,51 @@ TEST(Experiment, GuardsAreOffAndThenNoPartOfTheText) {
   const auto off = parse(kMethod);
   EXPECT_EQ(off->guard, GuardOptions());
   EXPECT_EQ(off->toml().find("guard"), std::string::npos) << "as versions wrote it that had none";
-  EXPECT_EQ(parse("[guard]\ncompress = \"none\"\n" + kMethod)->toml(), off->toml());
-  const auto on = parse("[guard]\ncompress = \"topk\"\ntopk = 0.1\n" + kMethod);
+  const std::string two =
+      "[[guard]]\nname = \"clip\"\nbound = 2.5\n[[guard]]\nname = \"compress\"\nto = \"topk\"\n";
+  const auto on = parse(two + kMethod);
   ASSERT_TRUE(on.ok()) << on.status();
-  EXPECT_THAT(on->toml(), HasSubstr("\n[guard]\ncompress = \"topk\"\ntopk = 0.1\nzstd = 0\n"));
+  EXPECT_EQ(on->guard.clip, ClipGuard{.bound = 2.5});
+  EXPECT_THAT(on->toml(),
+              HasSubstr("\n[[guard]]\nname = \"clip\"\nbound = 2.5\n\n[[guard]]\nname = "
+                        "\"compress\"\nto = \"topk\"\nshare = 0.01\n"));
   EXPECT_EQ(parse(on->toml())->toml(), on->toml());
-  EXPECT_THAT(error("[guard]\ncompress = \"int4\"\n" + kMethod),
-              HasSubstr("guard.compress = \"int4\" must be one of none, fp16, int8, topk"));
+  EXPECT_THAT(settings_of(*on), ::testing::Contains("guard.clip.bound = 2.5"));
+  // The command line may add one, and change one of the file's.
+  const auto more = parse(two + kMethod, {.sets = {"guard.zstd.level=5", "guard.clip.bound=3"}});
+  ASSERT_TRUE(more.ok()) << more.status();
+  EXPECT_EQ(more->guard.zstd, ZstdGuard{.level = 5});
+  EXPECT_EQ(more->guard.clip, ClipGuard{.bound = 3});
+}
+
+TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
+  const auto guard = [](const std::string& name) {
+    return fmt::format("[[guard]]\nname = \"{}\"\n", name);
+  };
+  EXPECT_THAT(error(guard("compress") + "to = \"int4\"\n" + kMethod),
+              HasSubstr("guard.compress.to = \"int4\" must be one of fp16, int8, topk"));
   for (const char* share : {"0", "0.6"})
-    EXPECT_THAT(error(fmt::format("[guard]\ntopk = {}\n", share) + kMethod),
+    EXPECT_THAT(error(guard("compress") + fmt::format("share = {}\n", share) + kMethod),
                 HasSubstr("must be a number > 0 and <= 0.5"));
+  EXPECT_THAT(error(guard("clop") + kMethod),
+              HasSubstr("unknown guard 'clop' (did you mean 'clip'?)"));
+  EXPECT_THAT(error("[[guard]]\nbound = 1\n" + kMethod),
+              HasSubstr(":1:1: guards are named: write [[guard]], and below it name = \"reject\""));
+  EXPECT_THAT(error("[guard]\nclip = 1\n" + kMethod), HasSubstr("guards are named"));
+  EXPECT_THAT(error(guard("clip") + guard("clip") + kMethod),
+              HasSubstr("guard 'clip' is there twice"));
+  EXPECT_THAT(error(guard("compress") + guard("clip") + kMethod),
+              HasSubstr("guard 'clip' acts before 'compress'; write it before"));
+  EXPECT_THAT(error(guard("clip") + "bund = 1\n" + kMethod),
+              HasSubstr("unknown key 'guard.clip.bund' (did you mean 'bound'?)"));
+  for (const char* other : {"reject", "clip", "perturb", "prune"})
+    EXPECT_THAT(error(guard(other) + guard("dp") + kMethod),
+                HasSubstr(fmt::format("guard '{}' does not go with 'dp'", other)));
+  EXPECT_THAT(error(guard("dp") + guard("compress") + "to = \"topk\"\n" + kMethod),
+              HasSubstr("guard 'compress' does not go with 'dp'"));
+  EXPECT_THAT(error(guard("dp") + "[method]\nname = \"mosaic\"\n"),
+              HasSubstr("guard 'dp' does not go with mosaic: its uploads hold sums"));
+  EXPECT_TRUE(parse(guard("dp") + guard("compress") + "to = \"int8\"\n" + kMethod).ok());
 }
 
 TEST(Experiment, DebugIsReadButIsNoPartOfTheExperiment) {

@@ -158,6 +158,15 @@ Result<std::string> History::get(const std::string& key) {
   return rows.text(0);
 }
 
+std::string History::fact_at(const std::string& path, const std::string& key) {
+  auto database = Database::open(path, Database::Mode::kReadOnly);
+  if (!database.ok()) return "";
+  auto row = database->prepare("SELECT value FROM meta WHERE key = ?");
+  if (!row.ok()) return "";
+  row->bind_all(key);
+  return row->step().value_or(false) ? row->text(0) : "";
+}
+
 Result<int64_t> History::count_rounds(const std::string& path) {
   TESSERA_ASSIGN(auto database, Database::open(path, Database::Mode::kReadOnly));
   TESSERA_ASSIGN(auto tables,

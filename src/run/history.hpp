@@ -71,6 +71,8 @@ class History {
   void settle();
   /// A `meta` value; kInvalid if it is missing.
   Result<std::string> get(const std::string& key);
+  /// A `meta` value of a file, as it stands there; empty if there is none, or no such file.
+  static std::string fact_at(const std::string& path, const std::string& key);
   /// Rounds in a file, without changing it.
   static Result<int64_t> count_rounds(const std::string& path);
   /// By id, newcomers too.

@@ -212,16 +212,22 @@ EnrollFacts Joining::claims() const {
 
 Status Joining::ask() {
   auto facts = claims();
-  facts.only_ask = true;
+  facts.only_ask = true, facts.data_digest.clear();
   return transport_->enroll(facts);
 }
 
 void Joining::tell(const Status& trouble) {
+  const Task greeting{.client = facts_.member};
   const auto text = message(trouble);
-  const auto noted = note(AuditRecord::Direction::kSent, {.client = facts_.member},
-                          std::ssize(text), sha256_hex(bytes_of(text)), "trouble");
-  // The answer is always a refusal, and this client ends anyway.
-  if (noted.ok()) transport_->enroll({.trouble = text}).IgnoreError();
+  if (!may_leave(greeting.kind, "why this client cannot take part: " + text).ok()) return;
+  auto once = request_.transport;
+  once.patient = false;  // it ends anyway, whether the server hears of it or not
+  const auto transport = Transport::create(once);
+  if (!transport.ok() || !note(AuditRecord::Direction::kSent, greeting, std::ssize(text),
+                               sha256_hex(bytes_of(text)), "trouble")
+                              .ok())
+    return;
+  (*transport)->enroll({.trouble = text}).IgnoreError();  // always answered by a refusal
 }
 
 Result<json> Joining::work() {

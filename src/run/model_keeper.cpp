@@ -8,10 +8,16 @@ namespace tessera {
 
 ModelKeeper::ModelKeeper(const Experiment& experiment, const Federation& federation,
                          const Model& model, std::string dir)
+    : ModelKeeper(experiment, federation, model, [dir = std::move(dir)](const SavedModel& saved) {
+        return save_model(dir, saved);
+      }) {}
+
+ModelKeeper::ModelKeeper(const Experiment& experiment, const Federation& federation,
+                         const Model& model, Save save)
     : experiment_(experiment),
       federation_(federation),
       model_(model),
-      dir_(std::move(dir)),
+      save_(std::move(save)),
       digest_(config_digest(experiment.toml())) {}
 
 SavedModel ModelKeeper::described(const std::string& client, const std::string& view,
@@ -52,7 +58,7 @@ Status ModelKeeper::keep(const ClientData& client, int64_t round, View view,
   }
   const auto* best = chosen(before, offered);
   if (!best) return ok();
-  auto status = save_model(dir_, *best);
+  auto status = save_(*best);
   const std::scoped_lock guard(mutex_);
   failed_.Update(status);
   return status;

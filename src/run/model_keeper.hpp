@@ -1,6 +1,7 @@
 // Which of a client's two models is kept for use, and everything that describes it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -19,6 +20,10 @@ class ModelKeeper {
   /// `federation` holds the data of the clients that are kept for; `dir` is where models go.
   ModelKeeper(const Experiment& experiment, const Federation& federation, const Model& model,
               std::string dir);
+  /// The same with models going wherever `save` puts them; it is called from worker threads.
+  using Save = std::function<Status(const SavedModel&)>;
+  ModelKeeper(const Experiment& experiment, const Federation& federation, const Model& model,
+              Save save);
 
   /// Takes a client's models of its last evaluation after `round`, one view after the other, and
   /// saves the one that [output] model says. Errors of the disk; also kept for failed().
@@ -39,7 +44,8 @@ class ModelKeeper {
   const Experiment& experiment_;
   const Federation& federation_;
   const Model& model_;
-  const std::string dir_, digest_;
+  const Save save_;
+  const std::string digest_;
   mutable std::mutex mutex_;                   // guards the following
   std::map<std::string, SavedModel> waiting_;  // of the pre view until those of post are there
   Status failed_;

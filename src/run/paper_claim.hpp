@@ -32,6 +32,7 @@ struct PaperClaim {
   std::string view;    // pre, post, global, own; empty: that of the rows, which must be one
   std::vector<std::string> columns;  // where it is claimed; empty: in all
   std::string source;                // "C1"
+  bool ours = false;                 // asked by us: the paper does not claim it
   /// For a lookup: empty where each row is to be seen in its own.
   std::string common_view() const { return view == kOwnView ? "" : view; }
   Place place;

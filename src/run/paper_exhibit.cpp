@@ -31,6 +31,13 @@ Result<std::string> text_at(const TomlNode& table, const char* key, const std::s
                   fmt::format("{} must be text, not {}", key, value_noun(node->value)));
 }
 
+Result<bool> flag_at(const TomlNode& table, const char* key) {
+  const auto* node = table.find(key);
+  if (!node) return false;
+  if (const auto* yes = std::get_if<bool>(&node->value)) return *yes;
+  return wrong_at(node->where, fmt::format("{} must be true or false", key));
+}
+
 Result<std::string> needed_text(const TomlNode& table, const char* key) {
   if (!table.find(key)) return wrong_at(table.where, fmt::format("'{}' is missing", key));
   return text_at(table, key, "");
@@ -142,6 +149,8 @@ Result<std::map<std::string, std::vector<TomlEntry>>> entries_in_columns(
   std::map<std::string, std::vector<TomlEntry>> out;
   const auto* in = table.find("in");
   if (!in) return out;
+  if (in->kind != TomlNode::Kind::kTable)
+    return wrong_at(in->where, "in must be a table by column, as in in.\"COLUMN\".train.lr = 0.1");
   std::vector<std::string> known;
   for (const auto& column : exhibit.columns) known.push_back(column.name);
   for (const auto& item : in->items) {
@@ -162,11 +171,7 @@ Result<PaperRow> row_of(const TomlNode& table, const PaperExhibit& exhibit) {
   TESSERA_ASSIGN(out.name, text_at(table, "name", out.method));
   if (out.name.empty()) return wrong_at(table.where, "'name' is missing");
   TESSERA_ASSIGN(out.view, choice_at(table, "view", "", kExhibitViews));
-  if (const auto* reference = table.find("reference")) {
-    const auto* yes = std::get_if<bool>(&reference->value);
-    if (!yes) return wrong_at(reference->where, "reference must be true or false");
-    out.reference = *yes;
-  }
+  TESSERA_ASSIGN(out.reference, flag_at(table, "reference"));
   std::vector<std::string> own{"name", "method", "view", "reference", "sizes", "columns", "in"};
   TESSERA_ASSIGN(out.columns, texts_at(table, "columns", {}));
   for (const auto& column : out.columns)
@@ -210,7 +215,8 @@ Status only_keys(const TomlNode& table, const std::vector<std::string>& known) {
 
 Status add_claims(const TomlNode& table, const std::vector<std::string>& rows,
                   const std::vector<std::string>& columns, PaperExhibit& out) {
-  TESSERA_RETURN_IF_ERROR(only_keys(table, {"that", "metric", "view", "columns", "source"}));
+  TESSERA_RETURN_IF_ERROR(
+      only_keys(table, {"that", "metric", "view", "columns", "source", "ours"}));
   TESSERA_ASSIGN(const auto that, needed_text(table, "that"));
   auto parsed = parse_claim(that, rows, columns);
   if (!parsed.ok())
@@ -223,6 +229,7 @@ Status add_claims(const TomlNode& table, const std::vector<std::string>& rows,
     views.push_back(kOwnView);
     TESSERA_ASSIGN(claim.view, choice_at(table, "view", "", views));
     TESSERA_ASSIGN(claim.source, text_at(table, "source", ""));
+    TESSERA_ASSIGN(claim.ours, flag_at(table, "ours"));
     TESSERA_ASSIGN(claim.columns, texts_at(table, "columns", {}));
     for (const auto& column : claim.columns)
       if (!out.column(column))
@@ -250,8 +257,9 @@ Status read_sizes(const TomlNode& top, PaperExhibit& out) {
 
 Status read_head(const TomlNode& top, PaperExhibit& out) {
   TESSERA_RETURN_IF_ERROR(only_keys(
-      top, with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics", "decimals",
-                       "seeds", "grid", "base", "column", "row", "claim", "curves"})));
+      top,
+      with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics", "decimals",
+                  "seeds", "first_seed", "grid", "base", "column", "row", "claim", "curves"})));
   TESSERA_ASSIGN(out.id, needed_text(top, "id"));
   TESSERA_ASSIGN(out.title, needed_text(top, "title"));
   TESSERA_ASSIGN(out.paper, needed_text(top, "article"));
@@ -262,6 +270,7 @@ Status read_head(const TomlNode& top, PaperExhibit& out) {
   TESSERA_ASSIGN(out.curves_file, text_at(top, "curves", ""));
   TESSERA_ASSIGN(out.decimals, count_at(top, "decimals", 1, 0, 4));
   TESSERA_ASSIGN(out.seeds, count_at(top, "seeds", 3, 1, 1000));
+  TESSERA_ASSIGN(out.first_seed, count_at(top, "first_seed", 1, 0, 1000000));
   if (out.metrics.empty()) return wrong_at(top.find("metrics")->where, "metrics must not be empty");
   return read_sizes(top, out);
 }
@@ -350,6 +359,21 @@ Result<PaperExhibit> load_exhibit(const std::string& path) {
   const auto beside = (std::filesystem::path(path).parent_path() / out.curves_file).string();
   TESSERA_ASSIGN(const auto curves, read_file(beside, kMostExhibitBytes));
   TESSERA_RETURN_IF_ERROR(add_published_curves(curves, beside, out));
+  return out;
+}
+
+Result<std::map<std::string, PaperSummary>> load_papers(const std::string& path) {
+  TESSERA_ASSIGN(const auto bytes, read_file(path, kMostExhibitBytes));
+  TESSERA_ASSIGN(const auto top, toml_tree(std::string(text_of(bytes)), path));
+  std::map<std::string, PaperSummary> out;
+  for (const auto& table : top.items) {
+    if (table.kind != TomlNode::Kind::kTable)
+      return wrong_at(table.place, fmt::format("{} must be a table [TAG] of a paper", table.key));
+    TESSERA_RETURN_IF_ERROR(only_keys(table, {"title", "holds"}));
+    auto& paper = out[table.key];
+    TESSERA_ASSIGN(paper.title, needed_text(table, "title"));
+    TESSERA_ASSIGN(paper.holds, needed_text(table, "holds"));
+  }
   return out;
 }
 

@@ -55,6 +55,7 @@ struct PaperExhibit {
   std::vector<std::string> metrics{"accuracy"};  // see metric_text() in cli/evidence.hpp
   int64_t decimals = 1;
   int64_t seeds = 3;
+  int64_t first_seed = 1;
   ExhibitLayer base;
   std::map<std::string, int64_t> seeds_at;                   // where a size has its own number
   std::map<std::string, std::vector<std::string>> grids_at;  // values to choose from, by size
@@ -67,6 +68,14 @@ struct PaperExhibit {
   const PaperColumn* column(const std::string& name) const;  // null: none
   const PaperRow* row(const std::string& name) const;
 };
+
+/// A paper as a whole.
+struct PaperSummary {
+  std::string title;  // the method
+  std::string holds;  // what of its claims does, here: written by a person after the runs
+};
+/// A table [TAG] a paper, with `title` and `holds`.
+Result<std::map<std::string, PaperSummary>> load_papers(const std::string& path);
 
 /// Reads a file, and the one with published curves beside it; touches no data. kInvalid is one
 /// sentence "file:line:column: key …".

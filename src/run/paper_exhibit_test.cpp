@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "io/file.hpp"
+#include "io/testing.hpp"
+
 namespace tessera {
 namespace {
 
@@ -147,6 +150,8 @@ TEST(PaperExhibit, ErrorsAreASentenceWithFileLineAndKey) {
               HasSubstr("x.toml:14:9: seeds must be a whole number from 1 to 1000"));
   EXPECT_THAT(problem(replaced("train.epochs = 3", "columns = [\"odd\"]")),
               HasSubstr("columns: there is no column 'odd'"));
+  EXPECT_THAT(problem(replaced("in.\"even\".train.epochs = 4", "in = 4")),
+              HasSubstr("in must be a table by column"));
   EXPECT_THAT(problem(replaced("in.\"even\"", "in.\"evn\"")),
               HasSubstr("in: there is no column 'evn' (did you mean 'even'?)"));
   EXPECT_THAT(problem(replaced("[80.5, \"81±2\"]", "[1, 2, 3, 4]")),
@@ -162,6 +167,23 @@ TEST(PaperExhibit, ErrorsAreASentenceWithFileLineAndKey) {
                                          {"method.fedprox.nu=1"}, 1, "")
                           .status()),
               HasSubstr("x.toml:"));
+}
+
+TEST(PaperExhibit, PapersHaveATitleAndWhatHolds) {
+  const testing::TempDir dir;
+  const auto path = dir.file("papers.toml");
+  const auto papers_of = [&](const std::string& text) {
+    EXPECT_TRUE(write_file_atomic(path, bytes_of(text)).ok());
+    return load_papers(path);
+  };
+  const auto papers = papers_of("[X]\ntitle = \"FedX\"\nholds = \"Little.\"\n");
+  ASSERT_TRUE(papers.ok()) << papers.status();
+  EXPECT_EQ(papers->at("X").title, "FedX");
+  EXPECT_EQ(papers->at("X").holds, "Little.");
+  EXPECT_THAT(message(papers_of("[X]\ntitle = \"FedX\"\n").status()),
+              HasSubstr("papers.toml:1:1: 'holds' is missing"));
+  EXPECT_THAT(message(papers_of("X = 3\n").status()),
+              HasSubstr("papers.toml:1:1: X must be a table [TAG] of a paper"));
 }
 
 TEST(PaperClaim, FormsOfClaims) {

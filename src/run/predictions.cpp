@@ -31,7 +31,13 @@ PredictionTable::PredictionTable(std::vector<std::string> class_names, int64_t c
     if (names_[k].empty()) names_[k] = std::to_string(k);
 }
 
-void PredictionTable::add(ClientId id, const std::string& client, const Predictions& predictions) {
+void PredictionTable::add(ClientId id, std::string lines) {
+  const std::scoped_lock guard(mutex_);
+  lines_[id] = std::move(lines);
+}
+
+std::string PredictionTable::lines_of(const std::string& client,
+                                      const Predictions& predictions) const {
   const auto name_of = [&](int64_t label) { return csv_cell(names_[static_cast<size_t>(label)]); };
   std::string lines;
   for (size_t row = 0; row < predictions.truth.size(); ++row) {
@@ -41,8 +47,7 @@ void PredictionTable::add(ClientId id, const std::string& client, const Predicti
       fmt::format_to(std::back_inserter(lines), ",{}", score);
     lines += '\n';
   }
-  const std::scoped_lock guard(mutex_);
-  lines_[id] = std::move(lines);
+  return lines;
 }
 
 Status PredictionTable::write(const std::string& path, const std::set<ClientId>& without) const {

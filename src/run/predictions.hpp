@@ -26,7 +26,12 @@ class PredictionTable {
   PredictionTable(std::vector<std::string> class_names, int64_t classes);
 
   /// From any thread, once per client.
-  void add(ClientId id, const std::string& client, const Predictions& predictions);
+  void add(ClientId id, const std::string& client, const Predictions& predictions) {
+    add(id, lines_of(client, predictions));
+  }
+  void add(ClientId id, std::string lines);
+  /// A client's lines of the file.
+  std::string lines_of(const std::string& client, const Predictions& predictions) const;
   /// Written whole or not at all, without the clients in `without`.
   Status write(const std::string& path, const std::set<ClientId>& without) const;
 

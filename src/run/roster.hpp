@@ -21,8 +21,12 @@ struct RosterMember {
 };
 
 struct Roster {
+  static constexpr int64_t kMostCounted = 1000;
+
   Roster() = default;
-  /// Of data that are all here; implicit, as a federation tells more than its roster.
+  /// Implicit, as a federation tells more than its roster. Classes are counted unless more than
+  /// kMostCounted clients are elsewhere: then counting would mean to make or read everything. Of
+  /// clients that another rank holds it has the names.
   Roster(const Federation& federation);
 
   std::string set;

@@ -4,15 +4,32 @@
 
 #include <filesystem>
 
+#include "base/blas.hpp"
 #include "io/file.hpp"
 #include "run/config_text.hpp"
 #include "run/finished.hpp"
+#include "run/rank_places.hpp"
 #include "run/summary.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr double kCheckpointSeconds = 20;
+
+// States stay where they are: a run goes on with as many processes as it began with.
+Status same_ranks(const std::string& dir, const std::string& places, int64_t ranks) {
+  const auto before = places.empty() ? 1 : ranks_in(places);
+  if (before == ranks) return ok();
+  if (before == 1)
+    return fail(Error::kInvalid,
+                "{}: was played by one process, which has the states of all clients; continue it "
+                "without mpirun, or start anew with --force",
+                dir);
+  return fail(Error::kInvalid,
+              "{}: was played by {} ranks, which have the states of their clients; continue it "
+              "with mpirun -n {}, or start anew with --force",
+              dir, before, before);
+}
 
 int64_t peak_rss() {
   rusage usage{};
@@ -65,10 +82,9 @@ Status RoundLoop::start() {
   TESSERA_RETURN_IF_ERROR(parts_.driver.begin());
   TESSERA_RETURN_IF_ERROR(clear_run(parts_.out));
   TESSERA_RETURN_IF_ERROR(write_file_atomic(path("config.toml"), bytes_of(config_)));
-  TESSERA_ASSIGN(auto history, History::create(path("history.sqlite"),
-                                               run_facts(parts_.experiment, parts_.roster,
-                                                         parts_.session.model(), config_),
-                                               parts_.roster));
+  auto facts = run_facts(parts_.experiment, parts_.roster, parts_.session.model(), config_);
+  if (!parts_.kernels.empty()) facts.emplace_back("kernels", parts_.kernels);
+  TESSERA_ASSIGN(auto history, History::create(path("history.sqlite"), facts, parts_.roster));
   history_ = std::move(history);
   TESSERA_ASSIGN(auto file, CheckpointFile::create(parts_.out));
   checkpoint_ = std::move(file);
@@ -78,7 +94,7 @@ Status RoundLoop::start() {
 }
 
 Status RoundLoop::resume() {
-  auto found = CheckpointFile::open(parts_.out);
+  auto found = CheckpointFile::open(parts_.out, CheckpointFile::Clients::kLater);
   if (found.ok()) {
     checkpoint_ = std::move(found->first);
     return continue_from(found->second);
@@ -98,16 +114,18 @@ Status RoundLoop::resume() {
 Status RoundLoop::continue_from(const Checkpoint& checkpoint) {
   const auto& facts = checkpoint.facts;
   TESSERA_RETURN_IF_ERROR(same_config(parts_.out, facts.config, config_));
+  TESSERA_RETURN_IF_ERROR(same_ranks(parts_.out, facts.ranks, parts_.ranks));
   TESSERA_RETURN_IF_ERROR(same_data(parts_.out, facts.data_digest, parts_.roster.data_digest));
   TESSERA_ASSIGN(auto history,
                  History::reopen(path("history.sqlite"), facts.round, facts.history_digest));
   history_ = std::move(history);
   const auto place = checkpoint_path(parts_.out);
   TESSERA_RETURN_IF_ERROR(at_place(parts_.driver.restore(checkpoint.server), place));
-  for (const auto& [id, state] : checkpoint.clients) {
+  TESSERA_RETURN_IF_ERROR(checkpoint_->read_clients([&](ClientId id, TensorDict state) -> Status {
     if (!parts_.host) return fail(Error::kInvalid, "{}: holds states of clients", place);
-    TESSERA_RETURN_IF_ERROR(at_place(parts_.host->restore(id, state), place));
-  }
+    return at_place(parts_.host->restore(id, std::move(state)), place);
+  }));
+  if (parts_.restore_ranks) TESSERA_RETURN_IF_ERROR(parts_.restore_ranks(facts.round, facts.ranks));
   TESSERA_RETURN_IF_ERROR(history_->set("metric", parts_.experiment.eval.metric));
   TESSERA_ASSIGN(place_, RunPlace::remember(parts_.out));
   round_ = first_round_ = facts.round;
@@ -117,11 +135,14 @@ Status RoundLoop::continue_from(const Checkpoint& checkpoint) {
 
 Status RoundLoop::save() {
   TESSERA_ASSIGN(const auto history, history_->running_digest());
+  CheckpointFacts facts{round_, config_, parts_.roster.data_digest, history};
+  if (parts_.save_ranks) {
+    TESSERA_ASSIGN(facts.ranks, parts_.save_ranks(round_));
+  }
   CheckpointChanges changes{parts_.driver.server(Entries::kChanged), {}};
   if (auto* store = parts_.store)
     for (const ClientId id : store->changed()) changes.clients.emplace_back(id, store->get(id));
-  TESSERA_RETURN_IF_ERROR(
-      checkpoint_->save({round_, config_, parts_.roster.data_digest, history}, changes));
+  TESSERA_RETURN_IF_ERROR(checkpoint_->save(facts, changes));
   parts_.driver.saved();
   if (parts_.store) parts_.store->saved();
   saved_ = wall_seconds();
@@ -198,6 +219,10 @@ Result<nlohmann::json> RoundLoop::finish() {
   TESSERA_RETURN_IF_ERROR(history_->digest(rounds));
   summary["rounds_digest"] = rounds.hex();
   summary["peak_rss_bytes"] = peak_rss();
+  summary["kernels"] =
+      parts_.kernels.empty() ? nlohmann::json(nullptr) : nlohmann::json(parts_.kernels);
+  summary["blas"] = blas_name(), summary["processor"] = this_processor().name;
+  if (parts_.on_summary) parts_.on_summary(summary);
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));
   history_->settle(), checkpoint_->settle();

@@ -30,7 +30,8 @@ struct LoopParts {
   /// Where the clients' states are in this process; null for a server: its clients keep their own.
   ClientHost* host = nullptr;
   ClientStore* store = nullptr;
-  std::string out;                               // the directory, which is there and locked
+  std::string kernels;  // of the session's network; empty for a server: its clients have their own
+  std::string out;      // the directory, which is there and locked
   std::string go_on = "continue with --resume";  // what a user does after an interruption
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Progress&)> on_progress = {};
@@ -43,6 +44,15 @@ struct LoopParts {
   /// Before the last evaluation, and after it.
   std::function<Status()> before_last = {};
   std::function<Status(const EvalReport&)> on_last = {};
+  int ranks = 1;  // that play the run
+  /// Other ranks write down the states of their clients after `round`; gives where, for the
+  /// checkpoint. Comes before the checkpoint itself: a kill in between leaves them a round ahead,
+  /// and then they go back.
+  std::function<Result<std::string>(int64_t round)> save_ranks = {};
+  /// They take up the states of after that round; `ranks` is what save_ranks gave.
+  std::function<Status(int64_t round, const std::string& ranks)> restore_ranks = {};
+  /// More for the summary, beside what all runs have.
+  std::function<void(nlohmann::json&)> on_summary = {};
   /// A checkpoint of everything up to round() is on the disk, and no round is under way.
   std::function<Status()> on_saved = {};
 };
@@ -62,8 +72,9 @@ class RoundLoop {
   /// Writes summary.json and gives it.
   Result<nlohmann::json> finish();
 
-  int64_t round() const { return round_; }  // completed
-  History& history() { return *history_; }  // once started or resumed
+  int64_t round() const { return round_; }              // completed
+  int64_t first_round() const { return first_round_; }  // completed before this process
+  History& history() { return *history_; }              // once started or resumed
   /// Tells on_progress; null: the stage is still the same.
   void tell(const char* stage);
   /// A client has worked.

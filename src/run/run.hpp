@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+class RankDesk;
+
 /// Told after every round; for people only, never steers.
 struct Progress {
   int64_t round = 0, rounds = 0;
@@ -36,13 +38,14 @@ struct RunRequest {
   std::function<void(const Progress&)> on_progress;
   std::function<void(const std::string&)> on_note;  // facts worth a line
   const std::atomic<bool>* stop = nullptr;          // set by Ctrl-C: stop at the next safe point
+  RankDesk* ranks = nullptr;  // this is rank 0, and others host clients too; null: one process
 };
 
 /// Blocks until done. On success DIR holds config.toml, history.sqlite, checkpoint/, models/,
 /// summary.json; the summary is returned (docs/formats.md). Report files are the caller's business.
 /// Errors: kExists (a run is there, without force or resume), kInvalid (a run of another
 /// experiment; damaged checkpoint or history), kBusy (another process), kIo (disk), kInterrupted
-/// (says how to resume).
+/// (says how to resume). Throws RankLost where there are ranks and one of them is gone or fails.
 Result<nlohmann::json> run_experiment(const Experiment& experiment, const RunRequest& request);
 
 }  // namespace tessera

@@ -132,12 +132,23 @@ bool is_our_model(const fs::path& path) {
          (origin == Origin::kUnknown && whole_number(client_in_name(path.filename().string())));
 }
 
+/// "rank-3.sqlite" and what SQLite puts beside it.
+bool is_rank_file(std::string_view name) {
+  constexpr std::string_view kBegin = "rank-", kEnd = ".sqlite";
+  for (const std::string_view beside : {"-wal", "-shm", "-journal"})
+    if (name.ends_with(beside)) name.remove_suffix(beside.size());
+  return name.starts_with(kBegin) && name.ends_with(kEnd) &&
+         whole_number(name.substr(kBegin.size(),
+                                  name.size() - std::min(name.size(), kBegin.size() + kEnd.size())))
+             .has_value();
+}
+
 bool is_state_name(std::string_view name) {
   // state.safetensors: versions before checkpoints were databases.
   for (const auto* known : {"state.sqlite", "state.sqlite-wal", "state.sqlite-shm",
                             "state.sqlite-journal", "state.safetensors"})
     if (name == known) return true;
-  return false;
+  return is_rank_file(name);
 }
 
 Status in_the_way(const fs::path& path, const char* what) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/text.hpp"
+#include "io/file.hpp"
 #include "io/json.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "model/cbam.hpp"
@@ -155,7 +156,7 @@ std::string loss_name(Loss::Kind kind) {
   return kind == Loss::Kind::kMultiLabel ? kMultiLabelLoss : kCrossEntropyLoss;
 }
 
-Status save_model(const std::string& dir, const SavedModel& saved) {
+std::pair<std::string, Bytes> model_bytes(const SavedModel& saved) {
   TensorDict layers;
   for (const auto& [layout, flat] : {std::pair{&saved.model->layout(), saved.weights.w},
                                      {&saved.model->buffers(), saved.weights.b}}) {
@@ -165,22 +166,27 @@ Status save_model(const std::string& dir, const SavedModel& saved) {
   const json figures{{"validation", metrics_json(saved.val)}, {"test", metrics_json(saved.test)}};
   const json scaling{{"mean", saved.scaling.mean}, {"scale", saved.scaling.scale}};
   const auto file = saved.view == kGlobal ? kGlobalFile : model_file(saved.client);
-  return save_tensors(dir + "/" + file, layers,
-                      {{"client_name", saved.client},
-                       {"method", saved.method},
-                       {"view", saved.view},
-                       {"round", std::to_string(saved.round)},
-                       {"model", saved.options.name},
-                       {"options", model_text(saved.options)},
-                       {"attention", attention_json(*saved.model).dump()},
-                       {"sample_shape", json(saved.shape.sample).dump()},
-                       {"class_names", json(saved.class_names).dump()},
-                       {"input", schema_json(saved.inputs)},
-                       {"scaling", scaling.dump()},
-                       {"loss", loss_name(saved.loss)},
-                       {"figures", figures.dump()},
-                       {"config_digest", saved.config_digest},
-                       {"format", "pt"}});
+  auto bytes = encode_file(layers, {{"client_name", saved.client},
+                                    {"method", saved.method},
+                                    {"view", saved.view},
+                                    {"round", std::to_string(saved.round)},
+                                    {"model", saved.options.name},
+                                    {"options", model_text(saved.options)},
+                                    {"attention", attention_json(*saved.model).dump()},
+                                    {"sample_shape", json(saved.shape.sample).dump()},
+                                    {"class_names", json(saved.class_names).dump()},
+                                    {"input", schema_json(saved.inputs)},
+                                    {"scaling", scaling.dump()},
+                                    {"loss", loss_name(saved.loss)},
+                                    {"figures", figures.dump()},
+                                    {"config_digest", saved.config_digest},
+                                    {"format", "pt"}});
+  return {file, std::move(bytes)};
+}
+
+Status save_model(const std::string& dir, const SavedModel& saved) {
+  const auto [name, bytes] = model_bytes(saved);
+  return write_file_atomic(dir + "/" + name, bytes);
 }
 
 Result<SavedModel> load_model(const std::string& path) {
@@ -236,8 +242,8 @@ Result<SavedModel> load_model_of(const std::string& run, const std::string& clie
   TESSERA_ASSIGN(const auto known, saved_models(run));
   if (known.names.empty())
     return fail(Error::kNotFound,
-                "{}: holds no saved models; those of its method are no single network, or the run "
-                "is not finished",
+                "{}: holds no saved models; those of its method are no single network, the run is "
+                "not finished, or output.clients left them out",
                 run);
   if (client == kGlobal)
     return fail(Error::kNotFound,

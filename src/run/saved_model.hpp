@@ -46,7 +46,9 @@ struct SavedModel {
   Weights weights;
 };
 
-/// Writes dir/model_file(client) or dir/kGlobalFile, whole or not at all.
+/// The file's name, model_file(client) or kGlobalFile, and what is in it.
+std::pair<std::string, Bytes> model_bytes(const SavedModel& saved);
+/// Writes it into `dir`, whole or not at all.
 Status save_model(const std::string& dir, const SavedModel& saved);
 /// kInvalid says what is wrong with the file; kNotFound if there is none.
 Result<SavedModel> load_model(const std::string& path);

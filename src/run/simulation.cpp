@@ -1,6 +1,11 @@
 #include "run/simulation.hpp"
 
+#include <numeric>
+
 #include "base/key.hpp"
+#include "base/memory.hpp"
+#include "base/text.hpp"
+#include "model/fast/kernels.hpp"
 #include "run/pooled.hpp"
 #include "run/warm_start.hpp"
 
@@ -13,7 +18,48 @@ TrainOptions resolved(TrainOptions train, bool multi_label_loss) {
   return train;
 }
 
+// By the experiment's kernels; where it leaves the choice open, the caller may have a KernelScope.
+Result<std::unique_ptr<Model>> network_of(const Experiment& experiment, const Shape& shape) {
+  if (experiment.machine.kernels == "auto") return make_model(experiment.model, shape);
+  TESSERA_ASSIGN(const auto* kernels, fast::kernels_named(experiment.machine.kernels));
+  const fast::KernelScope scope(*kernels);
+  return make_model(experiment.model, shape);
+}
+
+// A pooled reference trains on everybody's samples at once, so they must all fit.
+std::vector<ClientData> all_here(const std::vector<ClientData>& clients) {
+  std::vector<ClientData> out;
+  for (const auto& client : clients) {
+    const auto opened = client.open();
+    if (!opened.ok()) throw std::runtime_error(message(opened.status()));
+    out.push_back(**opened);
+  }
+  return out;
+}
+
 }  // namespace
+
+ServerMemory server_memory(const AnyMethod& method, const Setup& setup, double available) {
+  ServerMemory out{method.server_bytes(setup), setup.clients, 0, available};
+  constexpr int64_t kMost = 1'000'000'000;
+  int64_t too_many = kMost + 1;
+  while (too_many - out.most > 1) {  // what a server needs grows with its clients
+    auto other = setup;
+    other.clients = std::midpoint(out.most, too_many);
+    (method.server_bytes(other) <= available ? out.most : too_many) = other.clients;
+  }
+  return out;
+}
+
+Status check_server_memory(const std::string& method, const ServerMemory& memory) {
+  if (memory.bytes <= memory.available) return ok();
+  return fail(Error::kInvalid,
+              "{}: the server would need {} for {} clients, and of the {} of memory that are "
+              "available {} clients are the most; use fewer clients, a smaller model or another "
+              "method",
+              method, human_bytes(memory.bytes), memory.clients, human_bytes(memory.available),
+              memory.most);
+}
 
 TrainOptions resolved_train(const Experiment& experiment, const Federation& federation) {
   return resolved(experiment.train, federation.multi_label_loss);
@@ -33,14 +79,19 @@ Result<Session> make_session(const Experiment& experiment, const Federation& fed
 
 Result<Session> make_session(const Experiment& experiment, const SessionFacts& facts,
                              std::vector<std::string>* notes) {
-  TESSERA_ASSIGN(auto model, make_model(experiment.model, {facts.sample_shape, facts.classes}));
+  TESSERA_ASSIGN(auto model, network_of(experiment, {facts.sample_shape, facts.classes}));
   if (!experiment.model.start.empty()) {
     TESSERA_ASSIGN(auto note, warm_start(*model, experiment.model.start));
     if (notes) notes->push_back(std::move(note));
   }
   const auto train = resolved(experiment.train, facts.multi_label_loss);
+  auto method = experiment.draft->build(train);
+  const GuardedRun guarded{.changes = experiment.method.changes,
+                           .sums = experiment.method.sums || method->additive(),
+                           .clients = facts.clients,
+                           .rate = experiment.federation.participation};
   Session session({.model = std::move(model),
-                   .method = experiment.draft->build(train),
+                   .method = std::move(method),
                    .info = experiment.method,
                    .seed = static_cast<uint64_t>(experiment.run.seed),
                    .loss = train.loss_kind(),
@@ -48,8 +99,12 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
                    .newcomers = facts.newcomers,
                    .rounds = experiment.run.rounds,
                    .participation = experiment.federation.participation,
-                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard)});
-  TESSERA_RETURN_IF_ERROR(session.method().check(session.server_setup(0, facts.commons)));
+                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded)});
+  const auto setup = session.server_setup(0, facts.commons);
+  TESSERA_RETURN_IF_ERROR(session.method().check(setup));
+  TESSERA_RETURN_IF_ERROR(check_server_memory(
+      session.info().name,
+      server_memory(session.method(), setup, static_cast<double>(available_memory()))));
   const auto& options = experiment.federation;
   const int64_t cohort =
       session.info().pooled
@@ -67,15 +122,21 @@ Simulation::Simulation(Session session, const Federation& federation,
     : session_(std::move(session)),
       host_(session_, store_, hosted(federation, simulation), simulation.sink),
       engine_(host_, simulation.engine),
-      driver_(session_, options, engine_, &federation.commons) {}
+      reach_(simulation.reach ? simulation.reach(engine_) : nullptr),
+      driver_(session_, options, reach_ ? *reach_ : engine_, &federation.commons) {
+  host_.limit_kept(simulation.states.bytes);
+  store_.limit(std::move(simulation.states));
+}
 
 std::vector<HostedClient> Simulation::hosted(const Federation& federation,
                                              const SimulationOptions& simulation) {
-  if (session_.info().pooled) pooled_ = pooled(federation.clients);
+  if (session_.info().pooled) pooled_ = pooled(all_here(federation.clients));
   std::vector<HostedClient> out;
+  ClientId next = 0;
   for (const auto* group : {&federation.clients, &federation.newcomers}) {
     for (const auto& data : *group) {
-      const auto id = static_cast<ClientId>(out.size());
+      const ClientId id = next++;
+      if (simulation.hosts && !simulation.hosts(id)) continue;
       const auto& trains_on = session_.info().pooled && id == 0 ? pooled_ : data;
       const bool observed = simulation.observe && !session_.is_newcomer(id);
       out.push_back({id, &data, observed ? &simulation.observe(trains_on) : &trains_on});

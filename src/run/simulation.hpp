@@ -25,6 +25,18 @@ struct SessionFacts {
 /// `loss` is never "auto".
 TrainOptions resolved_train(const Experiment& experiment, const Federation& federation);
 
+/// What a method keeps at its server for each client or pair of clients.
+struct ServerMemory {
+  double bytes = 0;      // once everybody has taken part; 0: a few models, however many clients
+  int64_t clients = 0;   // of the run
+  int64_t most = 0;      // so many clients fit
+  double available = 0;  // bytes
+};
+/// `available` are the bytes that the server may take; `most` is at most 10^9.
+ServerMemory server_memory(const AnyMethod& method, const Setup& setup, double available);
+/// kInvalid in one sentence if it cannot fit.
+Status check_server_memory(const std::string& method, const ServerMemory& memory);
+
 /// Model and method of an experiment for such data. The method has been asked whether it can work
 /// with the run, not yet with each client's data (Driver::meet_clients); nothing is allocated but
 /// the model. kInvalid: model and samples do not fit, the method refuses, or min_replies exceeds
@@ -45,6 +57,12 @@ struct SimulationOptions {
   /// Called while the simulation is constructed, once per client by id, never for newcomers. What
   /// it returns must outlive the simulation.
   std::function<const ClientData&(const ClientData&)> observe;
+  /// Of clients' states in memory, and again as much of steps that an evaluation keeps.
+  ShelfLimit states = {};
+  /// Which clients are hosted by this process; empty: all.
+  std::function<bool(ClientId)> hosts;
+  /// The engine of the driver where that is not the local one, which it may use; may be empty.
+  std::function<std::unique_ptr<Engine>(LocalEngine& local)> reach;
 };
 
 /// Stays where it is: its parts refer to each other. Borrows the federation, which must outlive it.
@@ -74,6 +92,7 @@ class Simulation {
   ClientStore store_;
   ClientHost host_;
   LocalEngine engine_;
+  std::unique_ptr<Engine> reach_;  // null: all clients are here
   Driver driver_;
 };
 

@@ -11,6 +11,7 @@
 #include "io/tensor/tensor_codec.hpp"
 #include "run/config_text.hpp"
 #include "run/driver.hpp"
+#include "run/privacy_spent.hpp"
 
 namespace tessera {
 namespace {
@@ -298,6 +299,13 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
               {"sim_seconds", number(totals.sim_seconds)},
               {"wall_seconds", number(totals.wall_seconds)},
               {"train_seconds", number(totals.train_seconds)}});
+  // Rounds that did not count have been answered all the same.
+  if (const auto spent =
+          privacy_spent(experiment, std::ssize(roster.clients), experiment.run.rounds))
+    out["privacy"] = {{"epsilon", number(spent->epsilon)},
+                      {"delta", spent->delta},
+                      {"rate", spent->rate},
+                      {"of_uploads", spent->of_uploads}};
   TESSERA_ASSIGN(const auto problems, history.problems());
   int64_t total = 0;
   for (const auto& problem : problems) total += problem.count;

@@ -51,6 +51,20 @@ struct Flattener {
   const std::string& file;
   std::vector<TomlEntry> entries;
 
+  // [[guard]] with name = "clip" is section guard.clip; without a name it is "guard.".
+  void named_table(const toml::table& table, const std::string& list) {
+    const auto place = place_of(file, table.source());
+    const auto path = list + "." + table["name"].value_or(std::string());
+    entries.push_back({.section = path, .heading = true, .place = place, .where = place});
+    for (const auto& [key, node] : table)
+      if (key.str() != "name")
+        entries.push_back({.section = path,
+                           .key = std::string(key.str()),
+                           .value = value_of(node),
+                           .place = place_of(file, key.source()),
+                           .where = place_of(file, node.source())});
+  }
+
   // Sections nest twice at most ([method.fedprox]); anything deeper stays a value, and an error.
   void walk(const toml::table& table, const std::string& section, int depth) {
     for (const auto& [key, node] : table) {
@@ -60,6 +74,10 @@ struct Flattener {
         const auto path = section.empty() ? name : section + "." + name;
         entries.push_back({.section = path, .heading = true, .place = place, .where = place});
         walk(*inner, path, depth + 1);
+        continue;
+      }
+      if (const auto* list = node.as_array(); list && depth == 0 && list->is_array_of_tables()) {
+        for (const auto& item : *list) named_table(*item.as_table(), name);
         continue;
       }
       entries.push_back({.section = section,

@@ -29,7 +29,8 @@ using TomlValue = std::variant<bool, int64_t, double, std::string, OtherValue, s
 std::string value_noun(const TomlValue& value);
 
 struct TomlEntry {
-  std::string section;  // "" at the top level, "train", "method.fedprox"
+  std::string section;  // "" at the top level, "train", "method.fedprox"; of a table of a list
+                        // [[guard]] with name = "clip": "guard.clip"
   std::string key;      // empty for the heading of a section
   bool heading = false;
   TomlValue value;

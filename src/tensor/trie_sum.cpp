@@ -47,6 +47,18 @@ TrieSum::TrieSum(std::vector<ClientId> ids) : ids_(std::move(ids)) {
   for (ClientId last = ids_.empty() ? 0 : ids_.back(); last > 0; last >>= 1) ++levels_;
 }
 
+TrieSum::TrieSum(std::vector<ClientId> ids, IdRange within) : TrieSum(std::move(ids)) {
+  within_ = within;
+  for (const ClientId id : ids_)
+    if (!within.holds(id))
+      throw std::invalid_argument("trie sum: client " + std::to_string(id) + " is elsewhere");
+}
+
+bool TrieSum::inside(Node node) const {
+  const auto [level, prefix] = node;
+  return !within_ || (within_->first <= prefix << level && (prefix + 1) << level <= within_->end);
+}
+
 bool TrieSum::expects(Node node) const {
   const auto [level, prefix] = node;
   const auto first = std::lower_bound(ids_.begin(), ids_.end(), prefix << level);
@@ -65,11 +77,12 @@ TrieSum::Sum TrieSum::merged(const Sum& low, const Sum& high) {
           low.weight + high.weight};
 }
 
-void TrieSum::finish(ClientId id, std::optional<Sum> sum) {
-  if (!std::binary_search(ids_.begin(), ids_.end(), id))
-    throw std::invalid_argument("trie sum: client " + std::to_string(id) + " is not expected");
-  Node node{0, id};
+void TrieSum::finish(Node node, std::optional<Sum> sum) {
+  const auto id = std::to_string(node.second << node.first);
+  if (node.first < 0 || node.first > levels_ || node.second < 0 || !expects(node))
+    throw std::invalid_argument("trie sum: client " + id + " is not expected");
   for (; node.first < levels_; node = {node.first + 1, node.second >> 1}) {
+    if (!inside({node.first + 1, node.second >> 1})) break;
     const Node sibling{node.first, node.second ^ 1};
     if (!expects(sibling)) continue;
     const auto other = done_.find(sibling);
@@ -82,16 +95,42 @@ void TrieSum::finish(ClientId id, std::optional<Sum> sum) {
     done_.erase(other);
   }
   if (!done_.emplace(node, std::move(sum)).second)
-    throw std::invalid_argument("trie sum: client " + std::to_string(id) + " adds twice");
+    throw std::invalid_argument("trie sum: client " + id + " adds twice");
 }
 
 void TrieSum::add(ClientId id, Weighted part) {
   const double weight = part.weight;
   type_ = part.value.w.scalar_type();
-  finish(id, Sum{std::move(part), {}, {}, weight});
+  finish({0, id}, Sum{std::move(part), {}, {}, weight});
 }
 
-void TrieSum::skip(ClientId id) { finish(id, std::nullopt); }
+void TrieSum::skip(ClientId id) { finish({0, id}, std::nullopt); }
+
+void TrieSum::add(TriePart part) {
+  std::optional<Sum> sum;
+  if (part.single) {
+    const double weight = part.single->weight;
+    type_ = part.single->value.w.scalar_type();
+    sum = Sum{std::move(part.single), {}, {}, weight};
+  } else if (part.sum) {
+    sum = Sum{std::nullopt, part.sum->value.w, part.sum->value.b, part.sum->weight};
+  }
+  finish({part.level, part.prefix}, std::move(sum));
+}
+
+std::vector<TriePart> TrieSum::take_parts() {
+  std::vector<TriePart> out;
+  for (auto& [node, sum] : done_) {
+    TriePart part{.level = node.first, .prefix = node.second};
+    if (sum && sum->single)
+      part.single = std::move(sum->single);
+    else if (sum)
+      part.sum = Weighted{{sum->w, sum->b}, sum->weight};
+    out.push_back(std::move(part));
+  }
+  done_.clear();
+  return out;
+}
 
 std::optional<Weighted> TrieSum::mean() const {
   if (ids_.empty()) return std::nullopt;

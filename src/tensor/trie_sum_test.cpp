@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "base/key.hpp"
@@ -105,6 +106,69 @@ TEST(TrieSum, InOrderItHoldsLogManySums) {
   }
   EXPECT_LE(most, 10);
   EXPECT_EQ(sum.mean()->value.w[0].item<float>(), 1);
+}
+
+// Ranges that are no aligned blocks, at every cut, with skips: the same bits as in one place.
+TEST(TrieSum, PartsOfRangesGiveTheSameBits) {
+  const std::vector<ClientId> ids{0, 1, 2, 5, 6, 7, 8, 11, 12, 13, 19, 20, 33};
+  const auto value = [](ClientId id) {
+    Rng rng(derive(4, id));
+    auto w = at::empty({5});
+    for (int64_t i = 0; i < 5; ++i) w[i] = rng.normal();
+    return Weighted{{w, at::full({1}, rng.normal())}, 0.1 + rng.uniform()};
+  };
+  const auto put = [&](TrieSum& sum, ClientId id) {
+    if (id % 6 == 1)
+      sum.skip(id);
+    else
+      sum.add(id, value(id));
+  };
+  TrieSum whole(ids);
+  for (const ClientId id : ids) put(whole, id);
+  const auto mean = *whole.mean();
+  for (ClientId cut = 0; cut <= 34; ++cut)
+    for (const ClientId second : {cut, cut + 3, ClientId{30}}) {
+      TrieSum all(ids);
+      size_t parts = 0;
+      for (const IdRange range : {IdRange{0, cut}, IdRange{cut, std::max(cut, second)},
+                                  IdRange{std::max(cut, second), 40}}) {
+        std::vector<ClientId> own;
+        for (const ClientId id : ids)
+          if (range.holds(id)) own.push_back(id);
+        TrieSum part(own, range);
+        for (auto id = own.rbegin(); id != own.rend(); ++id) put(part, *id);
+        for (auto& one : part.take_parts()) all.add(std::move(one)), ++parts;
+      }
+      EXPECT_LE(parts, 12U);
+      const auto same = *all.mean();
+      EXPECT_TRUE(at::equal(same.value.w, mean.value.w)) << cut << " " << second;
+      EXPECT_TRUE(at::equal(same.value.b, mean.value.b));
+      EXPECT_EQ(static_cast<double>(same.weight), static_cast<double>(mean.weight));
+    }
+}
+
+// By hand: of 4 … 6 with 4 and 5 present, their common parent; 6 waits for 7, who is elsewhere.
+TEST(TrieSum, PartsAreTheLargestSubtreesInside) {
+  TrieSum sum({4, 5, 6}, {4, 7});
+  sum.add(4, part(1, 1)), sum.add(5, part(3, 2)), sum.add(6, part(5, 4));
+  auto parts = sum.take_parts();
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].level, 0);
+  EXPECT_EQ(parts[0].prefix, 6);
+  ASSERT_TRUE(parts[0].single.has_value());
+  EXPECT_EQ(parts[1].level, 1);
+  EXPECT_EQ(parts[1].prefix, 2);
+  ASSERT_TRUE(parts[1].sum.has_value());
+  EXPECT_EQ(parts[1].sum->value.w[0].item<double>(), 1 * 1 + 2 * 3);
+  EXPECT_EQ(static_cast<double>(parts[1].sum->weight), 3);
+  TrieSum nobody({4}, {4, 7});
+  nobody.skip(4);
+  parts = nobody.take_parts();
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_FALSE(parts[0].single || parts[0].sum);
+  EXPECT_THROW(TrieSum({3}, {4, 7}), std::invalid_argument);
+  TrieSum whole({4, 5});
+  EXPECT_THROW(whole.add(TriePart{.level = 1, .prefix = 7}), std::invalid_argument);
 }
 
 }  // namespace

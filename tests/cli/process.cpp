@@ -73,7 +73,8 @@ std::string slurp(const std::string& path) {
 
 Process::Process(const std::vector<std::string>& arguments, Options options)
     : out_(fresh_file()), err_(fresh_file()) {
-  std::vector<std::string> words{TESSERA_BINARY};
+  if (!options.program.empty()) options.fresh = true;
+  std::vector<std::string> words{options.program.empty() ? TESSERA_BINARY : options.program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());

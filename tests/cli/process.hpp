@@ -27,8 +27,9 @@ class Process {
     std::string standard_output;     // a file; empty: captured
     std::vector<std::string> unset;  // environment variables to leave out
     bool fresh = false;              // begin with execv
+    std::string program;  // to start instead of `tessera`, by its path; begins with execv
   };
-  /// Starts `tessera` with these arguments.
+  /// Starts `tessera`, or the program of the options, with these arguments.
   Process(const std::vector<std::string>& arguments, Options options);
   ~Process();  // kills it if it still runs
   Process(const Process&) = delete;

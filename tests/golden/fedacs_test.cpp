@@ -37,6 +37,8 @@ struct AcsDesk {
       : toy(data(clients), std::make_shared<NapkinModel>(), named(options)), server(toy.server()) {}
   static ToyOptions named(ToyOptions options) {
     options.method = "fedacs";
+    // As published, unless a test says otherwise.
+    options.numbers.insert(options.numbers.begin(), {"min_group", 1});
     return options;
   }
   static Federation data(int64_t clients) {
@@ -214,10 +216,13 @@ TEST(FedAcs, SpaceCentredComparesFromTheMean) {
   EXPECT_TRUE(desk.u(0, {0}).equal(w[0].w));
 }
 
-TEST(FedAcs, SmallGroupsAreFilledUp) {
-  const auto desk = three_arrows({{"p", 1}, {"min_group", 2}});
-  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));
-  EXPECT_CLOSE(desk.u(2), blend({{cosine(60), kArrowB}, {1, kArrowC}}));
+TEST(FedAcs, GroupsOfTwoAreFilledUpAndWhoIsAloneStaysAlone) {
+  // The threshold is the largest similarity: A and B would be two, C is alone.
+  const auto two = three_arrows({{"p", 1}});
+  EXPECT_CLOSE(two.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}}));
+  const auto desk = three_arrows({{"p", 1}, {"min_group", 3}});
+  EXPECT_CLOSE(desk.u(0), blend({{1, kArrowA}, {cosine(20), kArrowB}, {cosine(80), kArrowC}}));
+  EXPECT_TRUE(desk.u(2).equal(kArrowC.w));
 }
 
 TEST(FedAcs, GroupsLargerThanARoundAreRefused) {
@@ -321,7 +326,10 @@ TEST(FedAcs, NewcomersTrainOneEpochBeforeTheyUpload) {
 // docs/methods.md §0.2: running statistics follow the weights; variances stay at 1e-5 or more.
 TEST(FedAcs, MixesRunningStatistics) {
   auto model = *make_model("lenet16-bn", {{3, 32, 32}, 10});
-  const auto method = find_method("fedacs")->draft()->build({});
+  auto draft = find_method("fedacs")->draft();
+  for (auto& option : draft->options())
+    if (option.spec.key == "min_group") **std::get_if<int64_t*>(&option.target) = 1;
+  const auto method = draft->build({});
   const tessera::Setup setup{*model, 2, 5, 1.0, 3, 0, 1};  // gtest has a Setup too
   const auto w0 = model->init(3);
   const auto filled = [&](double mean, double variance) {
@@ -388,6 +396,7 @@ TEST(FedAcs, PostViewIsTheNextUpload) {
 
 TEST(FedAcs, EvaluationShowsWhoWorksTogether) {
   auto options = noisy("fedacs");
+  options.numbers = {{"min_group", 1}};
   options.federation.participation = 0.5;
   auto toy = make_toy(options, 4, 1);
   EXPECT_TRUE(toy.evaluate(0).exhibits.empty());

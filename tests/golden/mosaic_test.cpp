@@ -8,6 +8,7 @@
 #include "method/mosaic/held_rows.hpp"
 #include "method/mosaic/pool.hpp"
 #include "support/napkin.hpp"
+#include "tensor/orthonormal.hpp"
 
 namespace tessera::test {
 namespace {
@@ -179,6 +180,31 @@ TEST(Mosaic, AllWeightOnOneExpertIsThatExpert) {
   expect_shares(shown(2),
                 toy.model->predict(local_sgd(g, site, twelve().train, {.epochs = 5}).weights, x),
                 "ft");
+}
+
+// A hidden layer of 150: everybody's features along the same 128 directions.
+TEST(Mosaic, OfManyFeaturesCommonDirectionsAreSeen) {
+  auto data = toy_federation(4, 0, 60);
+  const ModelOptions wide{.name = "mlp", .hidden = {150}};
+  auto net = *make_model(wide, {data.sample_shape, data.classes});
+  auto options = twelve();
+  options.rounds = 4, options.numbers = {};
+  Toy toy(std::move(data), std::move(net), options);
+  toy.play(1, 3);
+  const auto last = toy.play(4, 4).at(0);
+  EXPECT_EQ(last.bytes_up, 4 * 4 * (3 + 3 * 128 + 128 * 129 / 2 + 5 + 15));
+  const auto server = toy.server();
+  auto sum = at::zeros({128}), n = at::zeros({1});
+  for (const auto& client : toy.federation.clients) {
+    const auto rows = client.range(Part::kTrain, 0, client.train_size());
+    const auto phi = toy.model->forward(*toy.global(server), rows.x, Pass{}).features;
+    const auto of_class = rows.y.eq(1).to(at::kFloat);
+    const auto directions = orthonormal(128, 150, derive(toy.setup().key, Purpose::kInit, 3));
+    sum += directions.mv(phi.t().mv(of_class)), n += of_class.sum();
+  }
+  EXPECT_TRUE(at::allclose(server.at("moments.means")[1], sum / n, 1e-4, 1e-5));
+  for (const auto& client : toy.evaluate(4).clients)
+    EXPECT_TRUE(std::isfinite(client.post_test.loss));
 }
 
 TEST(Mosaic, WhoIsNotThereIsLeftOut) {

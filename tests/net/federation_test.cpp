@@ -204,6 +204,9 @@ TEST_F(Federation, TheServerIsToldWhyAClientCannotTakePart) {
   EXPECT_TRUE(waits_for(*server_, "refused", {{"client", "a"}})) << server_->err();
   EXPECT_THAT(server_->err(), HasSubstr("it cannot take part: "));
   EXPECT_THAT(slurp(path("state-a/audit.jsonl")), HasSubstr("\"trouble\""));
+  // Who wants to be asked, and is not there to say yes, sends not even that.
+  EXPECT_EQ(tessera(join_words("b", {"--ask"})).code, 2);
+  EXPECT_FALSE(logged(server_->err(), "refused", {{"client", "b"}})) << server_->err();
 }
 
 TEST_F(Federation, TheServersIdentityMayBeInItsState) {

@@ -159,7 +159,7 @@ class Lying : public FederationPlay {
  protected:
   void federate() {
     federation("fedavg", static_cast<int>(cases().size()),
-               "deadline = 60\nstall = 1\n[guard]\nzstd = 3\n");
+               "deadline = 60\nstall = 1\n[[guard]]\nname = \"zstd\"\nlevel = 3\n");
     make_identities();
     start_server();
     // It says who it is as an honest client would, and is never seen again.

@@ -122,7 +122,10 @@ Session session_of(const Toy& toy, const ToyOptions& options) {
                   .newcomers = std::ssize(toy.federation.newcomers),
                   .rounds = options.rounds,
                   .participation = options.federation.participation,
-                  .guard = Guard(options.guard)});
+                  .guard = Guard(options.guard, {.changes = toy.info.changes,
+                                                 .sums = toy.info.sums || toy.method->additive(),
+                                                 .clients = std::ssize(toy.federation.clients),
+                                                 .rate = options.federation.participation})});
 }
 
 }  // namespace

@@ -11,6 +11,10 @@
 namespace tessera {
 namespace {
 
+/// What is no work for another thread: greeting and settling a million clients would be nothing but
+/// handing over.
+bool is_work(TaskKind kind) { return kind != TaskKind::kSettle && kind != TaskKind::kHello; }
+
 /// Tasks on their way to the workers, and replies on their way back.
 class Exchange {
  public:
@@ -75,9 +79,9 @@ class Exchange {
 LocalEngine::LocalEngine(ClientHost& host, LocalEngineOptions options)
     : host_(host), options_(std::move(options)) {}
 
-Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
+Reply LocalEngine::handle(const Task& task, const Deadline& deadline) const {
   // Settling is never skipped: a client must learn whether its upload counted.
-  const bool works = task.kind != TaskKind::kSettle && task.kind != TaskKind::kHello;
+  const bool works = is_work(task.kind);
   if (works && options_.stop && options_.stop->load())
     return refused(task, fail(Error::kInterrupted, "stopped"));
   if (works && deadline && std::chrono::steady_clock::now() >= *deadline)
@@ -100,15 +104,16 @@ Reply LocalEngine::one(const Task& task, const Deadline& deadline) const {
 void LocalEngine::run(const std::function<void(const Post&)>& ask, Limits limits,
                       const OnReply& on_reply) {
   const auto& deadline = limits.deadline;
-  if (options_.threads <= 1) return ask([&](Task task) { on_reply(one(task, deadline)); });
+  if (options_.threads <= 1) return ask([&](Task task) { on_reply(handle(task, deadline)); });
   Exchange exchange(static_cast<size_t>(options_.threads));
   std::vector<std::jthread> workers;
   for (int i = 0; i < options_.threads; ++i)
     workers.emplace_back([&] {
-      while (auto task = exchange.take_task()) exchange.give_reply(one(*task, deadline));
+      while (auto task = exchange.take_task()) exchange.give_reply(handle(*task, deadline));
     });
   try {
     ask([&](Task task) {
+      if (!is_work(task.kind)) return on_reply(handle(task, deadline));
       while (!exchange.offer(task)) on_reply(*exchange.take_reply());
     });
     exchange.close(false);

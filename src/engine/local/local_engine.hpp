@@ -32,11 +32,10 @@ class LocalEngine final : public Engine {
   /// At most `threads` downloads wait beside those being worked on.
   void run(const std::function<void(const Post&)>& ask, Limits limits,
            const OnReply& on_reply) override;
+  /// One task on the calling thread. Thread-safe for different clients.
+  Reply handle(const Task& task, const Deadline& deadline) const;
 
  private:
-  /// Thread-safe: called by all workers.
-  Reply one(const Task& task, const Deadline& deadline) const;
-
   ClientHost& host_;
   LocalEngineOptions options_;
 };

@@ -134,9 +134,13 @@ Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& na
   return Decoded{std::move(tensors), std::move(parsed.metadata)};
 }
 
-Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata) {
+Bytes encode_file(const TensorDict& tensors, Metadata metadata) {
   metadata[kDigestKey] = digest_of(tensors, metadata);
-  return write_file_atomic(path, encode(tensors, metadata));
+  return encode(tensors, metadata);
+}
+
+Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata) {
+  return write_file_atomic(path, encode_file(tensors, std::move(metadata)));
 }
 
 Result<Decoded> load_tensors(const std::string& path) {

@@ -30,9 +30,10 @@ TensorDict tensors_of(const SafeTensors& parsed, std::shared_ptr<const Bytes> by
 /// Size of encode(tensors), computed without encoding.
 int64_t encoded_size(const TensorDict& tensors);
 
-/// Whole files: written atomically with a digest of all tensors and metadata, which is checked when
-/// read, so that a damaged file never loads as the one that was saved. Files without one are
-/// foreign and load unverified.
+/// Whole files, as bytes or written atomically: with a digest of all tensors and metadata, which is
+/// checked when read, so that a damaged file never loads as the one that was saved. Files without
+/// one are foreign and load unverified.
+Bytes encode_file(const TensorDict& tensors, Metadata metadata = {});
 Status save_tensors(const std::string& path, const TensorDict& tensors, Metadata metadata = {});
 Result<Decoded> load_tensors(const std::string& path);
 

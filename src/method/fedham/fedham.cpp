@@ -209,6 +209,14 @@ Status FedHam::check(const Setup& setup) const {
   return ok();
 }
 
+double FedHam::server_bytes(const Setup& setup) const {
+  const auto n = static_cast<double>(setup.clients);
+  const bool keeps = layers != HamLayers::kSecond;
+  const double matrices = (keeps && rule(setup.clients).parts > 1 ? 1 : 0) + 2;
+  return (keeps ? n * model_bytes(setup.model) : 0) +
+         matrices * static_cast<double>(sizeof(double)) * n * n;
+}
+
 Status FedHam::check(const ClientData& data) const {
   if (theta_data == "val" && data.size(Part::kVal) == 0)
     return fail(Error::kInvalid,

@@ -157,6 +157,8 @@ struct FedHam {
     return up.model.value;
   }
 
+  /// Everybody's models, their distances where clients are grouped, and two exhibits of pairs.
+  double server_bytes(const Setup& setup) const;
   /// kInvalid: clusters that so few clients cannot fill, or options that exclude each other.
   Status check(const Setup& setup) const;
   /// kInvalid: theta_data = val without validation data.

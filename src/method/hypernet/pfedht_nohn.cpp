@@ -116,7 +116,8 @@ MethodInfo pfedht_nohn() {
        .up = "d - d_A",
        .exposure =
            "the server gets all but its attention projections (new_attention = mean: these, too)",
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .sums = true});
 }
 
 }  // namespace tessera

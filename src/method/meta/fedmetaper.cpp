@@ -175,7 +175,8 @@ MethodInfo fedmetaper_maml() {
        .up = "d_B",
        .exposure =
            "the server gets its trained base; the head stays with it (head_bank: it is sent, too)",
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .sums = true});
 }
 MethodInfo fedmetaper_metasgd() {
   return describe<FedMetaPerSgd>({.name = "fedmetaper-metasgd",
@@ -187,7 +188,8 @@ MethodInfo fedmetaper_metasgd() {
                                   .up = "2 d_B",
                                   .exposure = "the server gets its trained base and rates; the "
                                               "head stays with it (head_bank: it is sent, too)",
-                                  .headline = View::kPost});
+                                  .headline = View::kPost,
+                                  .sums = true});
 }
 
 }  // namespace tessera

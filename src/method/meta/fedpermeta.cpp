@@ -37,7 +37,8 @@ MethodInfo fedpermeta() {
                                .up = "d",
                                .exposure = "the server gets its trained model, the head, too; "
                                            "other clients get mean base and mean head",
-                               .headline = View::kPost});
+                               .headline = View::kPost,
+                               .sums = true});
 }
 
 }  // namespace tessera

@@ -49,12 +49,12 @@ Reader make_reader(const ExpertNames& names, const Moments& all, const ClassSums
   return out;
 }
 
-Readings Networks::read(const Model& model, const Tensor& x, bool features) const {
+Readings Networks::read(const Model& model, const Tensor& x, const FeatureMap& map) const {
   const at::NoGradGuard no_grad;
   Readings out;
-  if (features) {
+  if (map.p > 0) {
     const auto seen = model.forward(g, x, Pass{});
-    out.g = seen.logits, out.features = seen.features.flatten(1);
+    out.g = seen.logits, out.features = map.of(seen.features);
   } else {
     out.g = model.predict(g, x);
   }

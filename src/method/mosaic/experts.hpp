@@ -47,8 +47,8 @@ Reader make_reader(const ExpertNames& names, const Moments& all, const ClassSums
 struct Networks {
   Weights g;
   std::optional<Weights> ft, loc;
-  /// Of samples x [n, …], in evaluation mode; features only if they are asked for.
-  Readings read(const Model& model, const Tensor& x, bool features) const;
+  /// Of samples x [n, …], in evaluation mode; features as far as `map` has any.
+  Readings read(const Model& model, const Tensor& x, const FeatureMap& map) const;
 };
 
 }  // namespace tessera

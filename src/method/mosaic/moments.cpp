@@ -46,18 +46,23 @@ Moments MomentShape::unknown() const {
           at::zeros({classes, p}), diagonal ? at::ones({p}) : at::eye(p)};
 }
 
+Tensor FeatureMap::of(const Tensor& features) const {
+  const auto flat = features.flatten(1);
+  return directions.defined() ? flat.mm(directions.t()) : flat;
+}
+
 Examples training_features(const Model& model, const Weights& g, const ClientData& data,
-                           int64_t p) {
+                           const FeatureMap& map) {
   constexpr int64_t kChunk = 256;
   const at::NoGradGuard no_grad;
   const int64_t n = data.train_size();
-  Examples out{at::empty({n, p}), at::empty({n}, at::kLong)};
+  Examples out{at::empty({n, map.p}), at::empty({n}, at::kLong)};
   for (int64_t begin = 0; begin < n; begin += kChunk) {
     const int64_t size = std::min(kChunk, n - begin);
     const auto some = data.range(Part::kTrain, begin, begin + size);
     out.y.narrow(0, begin, size).copy_(some.y);
-    if (p > 0)
-      out.x.narrow(0, begin, size).copy_(model.forward(g, some.x, Pass{}).features.flatten(1));
+    if (map.p > 0)
+      out.x.narrow(0, begin, size).copy_(map.of(model.forward(g, some.x, Pass{}).features));
   }
   return out;
 }

@@ -33,8 +33,18 @@ struct MomentShape {
   Moments unknown() const;
 };
 
+/// What is seen of a network's features [n, width]: nothing (p = 0), all of them, or p directions
+/// that everybody has in common. Sums along common directions can be added; everybody's own leading
+/// ones could not.
+struct FeatureMap {
+  int64_t p = 0;
+  Tensor directions = {};  // [p, width]; undefined: all
+  Tensor of(const Tensor& features) const;
+};
+
 /// Features [n, p] of the training samples at `g`, and their labels [n]; n may be 0.
-Examples training_features(const Model& model, const Weights& g, const ClientData& data, int64_t p);
+Examples training_features(const Model& model, const Weights& g, const ClientData& data,
+                           const FeatureMap& map);
 
 /// `phi` are features and their labels, as training_features makes them. p columns are used.
 ClassSums class_sums(const Examples& phi, const MomentShape& shape);

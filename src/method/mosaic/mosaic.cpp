@@ -10,13 +10,15 @@
 #include "base/text.hpp"
 #include "method/any_method.hpp"
 #include "tensor/linear_head.hpp"
+#include "tensor/orthonormal.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr uint64_t kHoldStream = 1;                // of a client's key: which rows are held out
 constexpr uint64_t kLocStream = 1, kFtStream = 2;  // of a round's key; g trains with the key itself
-constexpr int64_t kMostFeatures = 128;             // with a full covariance, unless it is asked for
+constexpr uint64_t kDirectionStream = 3;           // of the initial model's key
+constexpr int64_t kMostFeatures = 128;             // that lda sees, unless cov says otherwise
 
 HeldRows mosaic_rows(const Local& local, double share) {
   const auto key = derive(local.setup.key, Purpose::kClient, local.client, kHoldStream);
@@ -58,7 +60,13 @@ ExpertNames Mosaic::names() const { return comma_list(experts); }
 MomentShape Mosaic::shape(const Model& model) const {
   const auto head = *linear_head(model.layout());
   const int64_t p = has_expert(names(), "lda") ? head.width : 0;
-  return {head.classes, p, cov == "diag" || (cov == "auto" && p > kMostFeatures)};
+  return {head.classes, cov == "auto" ? std::min(p, kMostFeatures) : p, cov == "diag"};
+}
+
+FeatureMap Mosaic::features(const Setup& setup) const {
+  const int64_t p = shape(setup.model).p, width = linear_head(setup.model.layout())->width;
+  if (p == 0 || p == width) return {p};
+  return {p, orthonormal(p, width, derive(setup.key, Purpose::kInit, kDirectionStream))};
 }
 
 Mosaic::Server Mosaic::init_server(const Setup& setup) const {
@@ -105,14 +113,15 @@ Weights Mosaic::tuned(const Weights& g, const ClientData& data, const Local& loc
 Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows& rows,
                               const Local& local) const {
   const auto form = shape(local.model);
+  const auto map = features(local.setup);
   Networks nets{g, std::nullopt, std::nullopt};
   if (has_expert(names(), "ft")) nets.ft = tuned(g, rows.kept, local);
   if (has_expert(names(), "loc")) nets.loc = me.loc;
   const int64_t n = rows.held.train_size();
   Frozen out{at::full({3, n, form.classes}, NAN, at::kFloat), at::empty({n, form.p}),
-             class_sums(training_features(local.model, g, rows.kept, form.p), form)};
+             class_sums(training_features(local.model, g, rows.kept, map), form)};
   if (n == 0) return out;
-  const auto seen = nets.read(local.model, rows.held.range(Part::kTrain, 0, n).x, form.p > 0);
+  const auto seen = nets.read(local.model, rows.held.range(Part::kTrain, 0, n).x, map);
   out.logits[0].copy_(seen.g);
   if (seen.ft.defined()) out.logits[1].copy_(seen.ft);
   if (seen.loc.defined()) out.logits[2].copy_(seen.loc);
@@ -125,9 +134,9 @@ Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, co
   const auto exchange = static_cast<Exchange>(down.exchange);
   std::vector<Tensor> out{at::empty({0}, at::kDouble)};
   if (exchange == Exchange::kMoments || exchange == Exchange::kClosing) {
-    const auto form = shape(local.model);
     const auto& counted = exchange == Exchange::kMoments ? rows.kept : local.data;
-    out.push_back(moment_sums(training_features(local.model, down.g, counted, form.p), form));
+    const auto phi = training_features(local.model, down.g, counted, features(local.setup));
+    out.push_back(moment_sums(phi, shape(local.model)));
   }
   if (!down.moments) return at::cat(out);
   const auto reader = make_reader(names(), *down.moments, frozen->own, k, true);
@@ -207,12 +216,12 @@ Personal Mosaic::personalize(const Client& me, const Down& down, const Local& lo
   if (has_expert(names(), "loc")) nets.loc = me.loc;
   const bool known = down.moments.has_value();
   const auto all = known ? *down.moments : form.unknown();
-  const int64_t p = known ? form.p : 0;
-  const auto phi = training_features(local.model, down.g, local.data, p);
-  const auto reader = make_reader(names(), all, class_sums(phi, {form.classes, p}), k, known);
-  const auto pool = [&model = local.model, nets, reader, p, beta = down.beta.value(),
+  const auto map = known ? features(local.setup) : FeatureMap{};
+  const auto phi = training_features(local.model, down.g, local.data, map);
+  const auto reader = make_reader(names(), all, class_sums(phi, form), k, known);
+  const auto pool = [&model = local.model, nets, reader, map, beta = down.beta.value(),
                      temperature = down.temperature.value()](const Tensor& x) {
-    const auto seen = nets.read(model, x, p > 0);
+    const auto seen = nets.read(model, x, map);
     const auto logits = reader.logits(seen);
     const auto weights = without_missing(beta, reader.there(seen));
     return std::pair(logits, pooled_log_shares(expert_log_shares(logits, temperature), weights));
@@ -303,7 +312,8 @@ MethodInfo mosaic() {
        .up = "d",
        .exposure = "the server gets its trained model, class counts, sums of its features, and "
                    "sums over held-out samples; other clients get the sums of all",
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .statistics = true});
 }
 
 }  // namespace tessera

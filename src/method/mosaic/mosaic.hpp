@@ -9,7 +9,8 @@
 // one exchange a round (schedule.hpp), and begins earlier where these are too few. A client freezes
 // its experts' readings of its held-out rows before it first trains on them, so that all exchanges
 // judge the same experts while training goes on. The last round measures moments and leaves g as it
-// is: they then belong to the final model. More than 128 features: only variances (`cov`).
+// is: they then belong to the final model. Of more than 128 features lda sees 128 common random
+// directions, whose sums can be added (`cov`).
 #pragma once
 
 #include "method/method.hpp"
@@ -75,8 +76,9 @@ struct Mosaic {
     f(between("newton", 0, 1000, "Newton steps for the weights, one a round, at most"), m.newton);
     f(between("ft_times", 1, 1000, "training of the expert ft: times train.epochs"), m.ft_times);
     f(above("k", 0, "samples by which lda's class means are drawn to the federation's"), m.k);
-    f(one_of("cov", {"auto", "full", "diag"},
-             "covariance of lda's features; auto: diag where there are more than 128"),
+    f(one_of(
+          "cov", {"auto", "full", "diag"},
+          "covariance of lda's features; auto: full, of 128 random directions if there are more"),
       m.cov);
   }
 
@@ -99,6 +101,7 @@ struct Mosaic {
 
   ExpertNames names() const;
   MomentShape shape(const Model& model) const;
+  FeatureMap features(const Setup& setup) const;
   MosaicSchedule schedule(const Setup& setup) const { return {setup.rounds, fit_at, newton}; }
 
  private:

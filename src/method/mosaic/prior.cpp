@@ -107,7 +107,8 @@ MethodInfo prior() {
                           .up = "d + C",
                           .exposure = "the server gets its trained model and class shares; other "
                                       "clients get the means",
-                          .headline = View::kPre});
+                          .headline = View::kPre,
+                          .statistics = true});
 }
 
 }  // namespace tessera

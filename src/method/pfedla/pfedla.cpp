@@ -39,6 +39,7 @@ struct PFedLA {
   Status check(const Setup& setup) const {
     return rule.check_memory("pfedla", setup, available_memory());
   }
+  double server_bytes(const Setup& setup) const { return rule.server_bytes(setup); }
   Server init_server(const Setup& setup) const { return rule.init(setup); }
   Client init_client(const Local& local) const {
     if (rule.keep_blocks == 0) return {at::empty({0})};

@@ -30,14 +30,14 @@ std::vector<double> collaborators(std::span<const double> similarity, size_t sel
   std::rotate(order.begin(), own, own + 1);
   std::stable_sort(order.begin() + 1, order.end(),
                    [&](size_t a, size_t b) { return similarity[a] > similarity[b]; });
+  // How many of them are positive and similar enough, and how many merely positive.
+  size_t size = 1, most = 1;
+  for (; most < order.size() && similarity[order[most]] > 0; ++most)
+    if (similarity[order[most]] >= threshold - kTolerance) ++size;
+  if (size > 1) size = std::max(size, static_cast<size_t>(least));
+  if (size > most) size = 1;
   std::vector<double> out(similarity.size(), 0);
-  int64_t size = 0;
-  for (const size_t j : order) {
-    const bool enough = similarity[j] >= threshold - kTolerance;
-    if (j != self && (similarity[j] <= 0 || (!enough && size >= least))) break;
-    out[j] = similarity[j];
-    ++size;
-  }
+  for (size_t i = 0; i < size; ++i) out[order[i]] = similarity[order[i]];
   return out;
 }
 

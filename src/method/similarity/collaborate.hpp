@@ -16,9 +16,11 @@ using at::Tensor;
 double similarity_threshold(const Tensor& similarity, double p, bool all_entries);
 
 /// Weights of a mixture for the one at `self`: its similarity to each of those it works with, 0 for
-/// the others. It works with itself, with everybody whose similarity reaches the threshold (less
-/// 1e-7, for rounding), and with the most similar until there are `least`; never with anybody whose
-/// similarity is not positive. similarity[self] must be positive.
+/// the others. It works with itself and with everybody whose similarity reaches the threshold (less
+/// 1e-7, for rounding); never with anybody whose similarity is not positive. Whoever is alone stays
+/// alone; a group of fewer than `least` is filled up with the most similar, and where there are too
+/// few of them nobody is in it: from a mixture of two each could compute the other's model.
+/// similarity[self] must be positive.
 std::vector<double> collaborators(std::span<const double> similarity, size_t self, double threshold,
                                   int64_t least);
 

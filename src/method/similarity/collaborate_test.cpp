@@ -38,16 +38,18 @@ TEST(Collaborate, EverybodyWorksWithItself) {
 
 TEST(Collaborate, NobodyWorksWithItsOpposite) {
   EXPECT_EQ(collaborators(Row{1, -0.5, 0, 0.1}, 0, -0.9, 1), (Row{1, 0, 0, 0.1}));
-  EXPECT_EQ(collaborators(Row{1, -0.5, 0, 0.1}, 0, 2, 4), (Row{1, 0, 0, 0.1}));
+  EXPECT_EQ(collaborators(Row{1, -0.5, 0, 0.1}, 0, 0.1, 4), (Row{1, 0, 0, 0})) << "too few";
 }
 
-TEST(Collaborate, SmallGroupsAreFilledUpByTheMostSimilar) {
-  const Row row{0.3, 0.6, 1, 0.6, 0.2};
-  EXPECT_EQ(collaborators(row, 2, 0.9, 1), (Row{0, 0, 1, 0, 0}));
-  EXPECT_EQ(collaborators(row, 2, 0.9, 2), (Row{0, 0.6, 1, 0, 0}));  // of equals the first
-  EXPECT_EQ(collaborators(row, 2, 0.9, 4), (Row{0.3, 0.6, 1, 0.6, 0}));
-  EXPECT_EQ(collaborators(row, 2, 0.5, 2), (Row{0, 0.6, 1, 0.6, 0}));  // large enough already
-  EXPECT_EQ(collaborators(row, 2, 0.9, 9), row);
+TEST(Collaborate, SmallGroupsAreFilledUpByTheMostSimilarOrDissolved) {
+  const Row row{0.3, 0.6, 1, 0.5, 0.2}, alone{0, 0, 1, 0, 0};
+  EXPECT_EQ(collaborators(row, 2, 0.6, 2), (Row{0, 0.6, 1, 0, 0}));  // large enough already
+  EXPECT_EQ(collaborators(row, 2, 0.6, 3), (Row{0, 0.6, 1, 0.5, 0}));
+  EXPECT_EQ(collaborators(row, 2, 0.6, 5), row);
+  EXPECT_EQ(collaborators(row, 2, 0.6, 6), alone);  // there are not so many
+  EXPECT_EQ(collaborators(row, 2, 0.9, 3), alone);  // who is alone stays alone
+  // Of equals the first.
+  EXPECT_EQ(collaborators(Row{0.3, 0.6, 1, 0.3, 0.2}, 2, 0.6, 3), (Row{0.3, 0.6, 1, 0, 0}));
 }
 
 }  // namespace

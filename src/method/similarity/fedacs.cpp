@@ -42,7 +42,7 @@ struct FedAcs {
   TrainOptions train;
   double p = 0.5, alpha = 1;
   std::string quantile = "offdiag", space = "weights";
-  int64_t min_group = 1, steps = 0;
+  int64_t min_group = 3, steps = 0;
   bool dynamic = false;
   static void options(auto& m, auto&& f) {
     f(between("p", 0, 1, "share of the pairs of clients that are too different to work together"),
@@ -55,7 +55,8 @@ struct FedAcs {
     f(one_of("space", {"weights", "delta0", "centred"},
              "cosines of the models, of their change since the start, or from their mean"),
       m.space);
-    f(between("min_group", 1, 1e6, "models in a mixture at least, filled up by similarity"),
+    f(between("min_group", 1, 1e6,
+              "models in a mixture of several at least, filled up by similarity"),
       m.min_group);
     f(any("dynamic", "p goes from 0.99 to its value in the first tenth of the rounds"), m.dynamic);
     f(between("steps", 0, 1e6, "gradient steps of a client per round; 0: train.epochs"), m.steps);
@@ -64,12 +65,16 @@ struct FedAcs {
   Status check(const Setup& setup) const {
     const auto most = static_cast<int64_t>(
         std::ceil(setup.participation * static_cast<double>(setup.clients) - 1e-9));
-    if (min_group <= std::max<int64_t>(most, 1)) return ok();
+    if (most <= 1 || min_group <= most) return ok();  // one alone has nobody to mix with
     return fail(Error::kInvalid,
                 "fedacs: method.min_group is {}, but only {} of {} clients take part in a round; "
-                "lower it or raise federation.participation",
+                "lower it (below 3 a client can compute another's model) or raise "
+                "federation.participation",
                 min_group, most, setup.clients);
   }
+
+  /// Similarities and shares while an evaluation asks everybody, and both as exhibits.
+  double server_bytes(const Setup& setup) const { return pairs_bytes(setup, 4); }
 
   Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }

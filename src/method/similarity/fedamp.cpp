@@ -73,6 +73,9 @@ struct FedAmp {
     return ok();
   }
 
+  /// Distances and shares while an evaluation asks everybody, and the shares as an exhibit.
+  double server_bytes(const Setup& setup) const { return pairs_bytes(setup, 3); }
+
   Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }
 

@@ -72,19 +72,20 @@ struct PixelWalk {
   }
 };
 
-// Eight columns: tiles stay within a row of pixels, whose windows are `in` floats apart.
+// One vector of columns: tiles stay within a row of pixels, whose windows are `in` floats apart.
 void conv_forward_narrow(const ConvShape& s, int64_t images, const float* x, const float* packed,
                          float* y) {
+  const int64_t lanes = s.out_lanes();
   const Pieces pieces(s.out_w, kMostRows[1]);
-  RowTile t{{}, s.kernel, s.kernel * s.in, s.width * s.in, packed, kVector, {}, false};
+  RowTile t{{}, s.kernel, s.kernel * s.in, s.width * s.in, packed, lanes, {}, false};
   for (int64_t line = 0; line < images * s.out_h; ++line) {
     const int64_t image = line / s.out_h, row = line % s.out_h;
     const float* start = x + image * s.input_size() + row * s.width * s.in;
     for (int64_t i = 0; i < pieces.count; ++i) {
       t.a[0] = start + pieces.begin(i) * s.in;
-      float* out = y + (line * s.out_w + pieces.begin(i)) * kVector;
-      for (int64_t j = 0; j < pieces.size(i); ++j) t.c[j] = out + j * kVector;
-      narrow_tile_of(pieces.size(i), t, s.in);
+      float* out = y + (line * s.out_w + pieces.begin(i)) * lanes;
+      for (int64_t j = 0; j < pieces.size(i); ++j) t.c[j] = out + j * lanes;
+      tile_of(lanes, pieces.size(i), t, s.in);
     }
   }
 }
@@ -92,10 +93,10 @@ void conv_forward_narrow(const ConvShape& s, int64_t images, const float* x, con
 void conv_forward(const ConvShape& s, int64_t images, const float* x, const float* packed,
                   float* y) {
   const int64_t lanes = s.out_lanes(), pixels = images * s.out_h * s.out_w;
-  if (lanes == kVector) return conv_forward_narrow(s, images, x, packed, y);
+  if (lanes <= kWide) return conv_forward_narrow(s, images, x, packed, y);
   for (int64_t begin = 0, width; begin < lanes; begin += width) {
     width = panel_width(lanes, begin);
-    const Pieces pieces(pixels, kMostRows[width / kVector]);
+    const Pieces pieces(pixels, most_rows(width));
     RowTile t{{}, s.kernel, s.kernel * s.in, s.width * s.in, packed + begin * s.depth(), width,
               {}, false};
     PixelWalk walk(s, s.in);
@@ -111,9 +112,8 @@ void conv_forward(const ConvShape& s, int64_t images, const float* x, const floa
 void conv_weight_grad(const ConvShape& s, int64_t images, const float* x, const float* y_grad,
                       float* weight_grad) {
   const int64_t lanes = s.out_lanes(), run = s.kernel * s.in;
-  const int64_t most = lanes == kVector ? kMostRows[1] : kMostRows[lanes % 16 == 0 ? 2 : 3];
+  const Pieces pieces(run, most_rows(panel_width(lanes, 0)));
   for (int64_t k = 0; k < s.kernel; ++k) {
-    const Pieces pieces(run, most);
     for (int64_t i = 0; i < pieces.count; ++i)
       for (int64_t begin = 0, width; begin < lanes; begin += width) {
         width = panel_width(lanes, begin);
@@ -131,7 +131,7 @@ void conv_input_grad(const ConvShape& s, int64_t images, const float* y_grad, co
   const int64_t in_lanes = s.in_lanes(), out_lanes = s.out_lanes();
   for (int64_t begin = 0, width; begin < in_lanes; begin += width) {
     width = panel_width(in_lanes, begin);
-    const Pieces pieces(images * s.out_h * s.out_w, kMostRows[width / kVector]);
+    const Pieces pieces(images * s.out_h * s.out_w, most_rows(width));
     RowTile t{{}, 1, s.out, 0, nullptr, width, {}, true};
     PixelWalk walk(s, in_lanes);
     for (int64_t i = 0; i < pieces.count; ++i) {
@@ -147,7 +147,7 @@ void conv_input_grad(const ConvShape& s, int64_t images, const float* y_grad, co
   }
 }
 
-template <int P>
+template <int W, int P>
 void pool_forward_of(const ConvShape& s, int64_t images, const float* y, const float* bias,
                      const Plane<float>& out, int32_t* winner) {
   const int64_t lanes = s.out_lanes();
@@ -157,24 +157,24 @@ void pool_forward_of(const ConvShape& s, int64_t images, const float* y, const f
         const int64_t corner = (row * s.out_w + column) * s.pool_stride;
         const float* from = y + image * s.output_size() + corner * lanes;
         float* to = out.first + image * out.image + row * out.row + column * out.pixel;
-        for (int64_t c = 0; c < lanes; c += kVector) {
-          Vec best = vec(from + c);
-          VecInt where{};
+        for (int64_t c = 0; c < lanes; c += W) {
+          Vec<W> best = vec<W>(from + c);
+          VecInt<W> where{};
 #pragma GCC unroll 9
           for (int j = 1; j < P * P; ++j) {
-            const Vec v = vec(from + (j / P * s.out_w + j % P) * lanes + c);
-            const VecInt keep = v <= best;
+            const Vec<W> v = vec<W>(from + (j / P * s.out_w + j % P) * lanes + c);
+            const VecInt<W> keep = v <= best;
             best = keep ? best : v;
-            where = keep ? where : VecInt{} + j;
+            where = keep ? where : VecInt<W>{} + j;
           }
-          best += vec(bias + c);
-          const VecInt off = best <= 0.0f;
-          *reinterpret_cast<VecIntAt*>(winner + c) = off ? VecInt{} - 1 : where;
-          best = off ? Vec{} : best;
+          best += vec<W>(bias + c);
+          const VecInt<W> off = best <= 0.0f;
+          *reinterpret_cast<typename Lanes<W>::IntAt*>(winner + c) = off ? VecInt<W>{} - 1 : where;
+          best = off ? Vec<W>{} : best;
           // Lanes beyond the last channel fall on pixels of this row that are still to be written.
-          const int64_t beyond = c + kVector - s.out;
+          const int64_t beyond = c + W - s.out;
           if (beyond <= (s.pooled_w - 1 - column) * out.pixel) {
-            vec(to + c) = best;
+            vec<W>(to + c) = best;
           } else {
             for (int64_t i = 0; i < s.out - c; ++i) to[c + i] = best[i];
           }
@@ -182,14 +182,19 @@ void pool_forward_of(const ConvShape& s, int64_t images, const float* y, const f
       }
 }
 
+template <int W>
+void pool_forward_by(const ConvShape& s, int64_t images, const float* y, const float* bias,
+                     const Plane<float>& out, int32_t* winner) {
+  if (s.pool == 1) return pool_forward_of<W, 1>(s, images, y, bias, out, winner);
+  if (s.pool == 2) return pool_forward_of<W, 2>(s, images, y, bias, out, winner);
+  pool_forward_of<W, 3>(s, images, y, bias, out, winner);
+}
 void pool_forward(const ConvShape& s, int64_t images, const float* y, const float* bias,
                   const Plane<float>& out, int32_t* winner) {
-  if (s.pool == 1) return pool_forward_of<1>(s, images, y, bias, out, winner);
-  if (s.pool == 2) return pool_forward_of<2>(s, images, y, bias, out, winner);
-  pool_forward_of<3>(s, images, y, bias, out, winner);
+  TESSERA_BY_WIDTH(s.out_lanes(), pool_forward_by, s, images, y, bias, out, winner);
 }
 
-template <int P, bool kOverlap>
+template <int W, int P, bool kOverlap>
 void pool_backward_of(const ConvShape& s, int64_t images, const Plane<const float>& grad,
                       const int32_t* winner, float* y_grad, float* bias_grad) {
   const int64_t lanes = s.out_lanes();
@@ -199,31 +204,36 @@ void pool_backward_of(const ConvShape& s, int64_t images, const Plane<const floa
         const int64_t corner = (row * s.out_w + column) * s.pool_stride;
         float* to = y_grad + image * s.output_size() + corner * lanes;
         const float* from = grad.first + image * grad.image + row * grad.row + column * grad.pixel;
-        for (int64_t c = 0; c < lanes; c += kVector) {
-          const VecInt where = *reinterpret_cast<const VecIntAt*>(winner + c);
-          const Vec g = where < 0 ? Vec{} : Vec(vec(from + c));
-          vec(bias_grad + c) += g;
+        for (int64_t c = 0; c < lanes; c += W) {
+          const VecInt<W> where = *reinterpret_cast<const typename Lanes<W>::IntAt*>(winner + c);
+          const Vec<W> g = where < 0 ? Vec<W>{} : Vec<W>(vec<W>(from + c));
+          vec<W>(bias_grad + c) += g;
 #pragma GCC unroll 9
           for (int j = 0; j < P * P; ++j) {
             float* at = to + (j / P * s.out_w + j % P) * lanes + c;
-            const Vec share = where == j ? g : Vec{};
-            vec(at) = kOverlap ? Vec(vec(at) + share) : share;
+            const Vec<W> share = where == j ? g : Vec<W>{};
+            vec<W>(at) = kOverlap ? Vec<W>(vec<W>(at) + share) : share;
           }
         }
       }
 }
 
+template <int W>
+void pool_backward_by(const ConvShape& s, int64_t images, const Plane<const float>& grad,
+                      const int32_t* winner, float* y_grad, float* bias_grad) {
+  const bool overlap = s.pool_stride < s.pool;
+  if (s.pool == 1) return pool_backward_of<W, 1, false>(s, images, grad, winner, y_grad, bias_grad);
+  if (s.pool == 2) {
+    return overlap ? pool_backward_of<W, 2, true>(s, images, grad, winner, y_grad, bias_grad)
+                   : pool_backward_of<W, 2, false>(s, images, grad, winner, y_grad, bias_grad);
+  }
+  return overlap ? pool_backward_of<W, 3, true>(s, images, grad, winner, y_grad, bias_grad)
+                 : pool_backward_of<W, 3, false>(s, images, grad, winner, y_grad, bias_grad);
+}
 void pool_backward(const ConvShape& s, int64_t images, const Plane<const float>& grad,
                    const int32_t* winner, float* y_grad, float* bias_grad) {
-  const bool overlap = s.pool_stride < s.pool;
   const bool covered =
       s.pool_stride == s.pool && s.pooled_h * s.pool == s.out_h && s.pooled_w * s.pool == s.out_w;
   if (!covered) std::fill_n(y_grad, images * s.output_size(), 0.0f);
-  if (s.pool == 1) return pool_backward_of<1, false>(s, images, grad, winner, y_grad, bias_grad);
-  if (s.pool == 2) {
-    return overlap ? pool_backward_of<2, true>(s, images, grad, winner, y_grad, bias_grad)
-                   : pool_backward_of<2, false>(s, images, grad, winner, y_grad, bias_grad);
-  }
-  return overlap ? pool_backward_of<3, true>(s, images, grad, winner, y_grad, bias_grad)
-                 : pool_backward_of<3, false>(s, images, grad, winner, y_grad, bias_grad);
+  TESSERA_BY_WIDTH(s.out_lanes(), pool_backward_by, s, images, grad, winner, y_grad, bias_grad);
 }

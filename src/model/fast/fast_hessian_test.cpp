@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "model/fast/fast_net.hpp"
+#include "model/fast/kernels_testing.hpp"
 #include "model/test_data.hpp"
 
 namespace tessera {
@@ -55,7 +56,7 @@ TEST(FastHessian, IsAutogradsForEveryModel) {
 }
 
 /// Sizes that fill no vector, borders, gaps and overlaps of pools, a linear layer without ReLU.
-TEST(FastHessian, OddSizesAgreeWithBothSetsOfKernels) {
+TEST(FastHessian, OddSizesAgreeWithEverySetOfKernels) {
   const SequentialSpec spec{
       {2, 17, 23},
       {{.in = 2, .out = 5, .kernel = 3, .pad = 1, .pool = 2, .pool_stride = 2},
@@ -65,8 +66,7 @@ TEST(FastHessian, OddSizesAgreeWithBothSetsOfKernels) {
       {{.in = 38, .out = 11, .relu = false},
        {.in = 11, .out = 9},
        {.in = 9, .out = 7, .relu = false}}};
-  std::vector<const fast::Kernels*> sets{&fast::portable_kernels()};
-  if (fast::avx2_supported()) sets.push_back(&fast::avx2_kernels());
+  const auto sets = testing::tested_kernels();
   const Sequential odd(spec, Init::kTorch);
   for (const auto* set : sets) {
     SCOPED_TRACE(set->name);

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "model/fast/kernels_testing.hpp"
 #include "model/test_data.hpp"
 
 namespace tessera {
@@ -116,9 +117,8 @@ SequentialSpec odd_spec() {
            {.in = 3, .out = 7, .relu = false}}};
 }
 
-TEST(FastNet, OddSizesAgreeWithBothSetsOfKernels) {
-  std::vector<const fast::Kernels*> sets{&fast::portable_kernels()};
-  if (fast::avx2_supported()) sets.push_back(&fast::avx2_kernels());
+TEST(FastNet, OddSizesAgreeWithEverySetOfKernels) {
+  const auto sets = testing::tested_kernels();
   const Sequential odd(odd_spec(), Init::kTorch);
   const auto lenet = made("lenet", {{3, 32, 32}, 10});
   for (const auto* set : sets) {

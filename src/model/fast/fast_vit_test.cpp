@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "model/fast/kernels_testing.hpp"
 #include "model/test_data.hpp"
 
 namespace tessera {
@@ -83,8 +84,7 @@ void expect_vit(const VitSpec& spec, int64_t n, Loss loss, const fast::Kernels& 
 }
 
 TEST(FastVit, GradientLossAndLogitsAreAutograds) {
-  std::vector<const fast::Kernels*> sets{&fast::portable_kernels()};
-  if (fast::avx2_supported()) sets.push_back(&fast::avx2_kernels());
+  const auto sets = testing::tested_kernels();
   for (const auto* kernels : sets) {
     expect_vit(like_vit_s(), 37, Loss::kCrossEntropy, *kernels);  // groups of 16, 16 and 5
     expect_vit(like_vit_s(), 1, Loss::kMultiLabel, *kernels);

@@ -1,10 +1,16 @@
-// Loops of the hand-written networks, compiled once for AVX2 and once for any x86-64.
+// Loops of the hand-written networks, compiled for AVX-512, for AVX2 and for any x86-64. Sums are
+// formed in an order that depends on the set: results differ in their last bits. With one set they
+// are the same on every processor that can run it.
 //
 // Images are NHWC. A channel count rounded up to a whole vector of 8 is called "lanes": buffers
 // that kernels write by vectors have `lanes` floats a pixel, the padding being exactly 0.
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.hpp"
 
 namespace tessera::fast {
 
@@ -119,13 +125,46 @@ struct Kernels {
   void (*attention_backward)(const AttentionShape&, int64_t samples, const float* qkv,
                              const float* shares, const float* mixed_grad, float* qkv_grad,
                              float* scratch);
+
+  // Of GRUs; h, the units, is a multiple of 8. Gates lie side by side: reset, update, new.
+  /// `weight` [h, 3h] is the transposed one of the states, `bias` [h] that of the new gate's part.
+  /// gates [n, 3h] holds the inputs' part with all other biases and is left with the gates;
+  /// `recurrent` [n, h] gets what the reset gate scales, `after` the new states.
+  void (*gru_forward_step)(int64_t n, int64_t h, const float* weight, const float* bias,
+                           const float* before, float* gates, float* recurrent, float* after);
+  /// `state` [n, h] holds the gradient of the states after the step and is left with that of those
+  /// before it; from_input and from_state [n, 3h] get those of the two projections. `weight`
+  /// [3h, h] as it is; null: the step is the first, and nobody asks for what was before it.
+  void (*gru_backward_step)(int64_t n, int64_t h, const float* weight, const float* gates,
+                            const float* recurrent, const float* before, float* state,
+                            float* from_input, float* from_state);
 };
 
-/// The best set for this processor; the choice is made once.
+/// All sets that this processor can run, the best one first, portable last.
+std::vector<const Kernels*> runnable_kernels();
+/// A set by its name; "auto" is the best. kInvalid, in one sentence, where this processor cannot
+/// run it or there is none of that name.
+Result<const Kernels*> kernels_named(const std::string& name);
+
+/// What networks made now by this thread will use: the set of the innermost KernelScope, else the
+/// best.
 const Kernels& kernels();
-/// All sets this processor can run, for tests.
+
+/// Networks made in its lifetime, by its thread, use this set.
+class KernelScope {
+ public:
+  explicit KernelScope(const Kernels& set);
+  ~KernelScope();
+  KernelScope(const KernelScope&) = delete;
+  KernelScope& operator=(const KernelScope&) = delete;
+
+ private:
+  const Kernels* before_;
+};
+
+// One set each, in a file of its own; call only what runnable_kernels() has.
 const Kernels& portable_kernels();
 const Kernels& avx2_kernels();
-bool avx2_supported();
+const Kernels& avx512_kernels();
 
 }  // namespace tessera::fast

@@ -2,15 +2,16 @@
 // theirs compiled for AVX2 can end up in a program that runs on an older processor.
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "model/fast/kernels.hpp"
 
 namespace tessera::fast {
-
-bool avx2_supported() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
-
 namespace avx2 {
 namespace {
+
+constexpr int kWide = 8, kDotRows = 3;
+constexpr int kMostRows[] = {0, 12, 6, 4, 0};  // at most 12 accumulators of 16 registers
 
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
@@ -20,6 +21,7 @@ namespace {
 #include "model/fast/conv.inl.hpp"
 #include "model/fast/linear.inl.hpp"
 #include "model/fast/transformer.inl.hpp"
+#include "model/fast/gru.inl.hpp"
 // clang-format on
 #pragma GCC pop_options
 #include "model/fast/table.inl.hpp"
@@ -30,11 +32,6 @@ namespace {
 const Kernels& avx2_kernels() {
   static const Kernels table = avx2::make_table("avx2");
   return table;
-}
-
-const Kernels& kernels() {
-  static const Kernels& best = avx2_supported() ? avx2_kernels() : portable_kernels();
-  return best;
 }
 
 }  // namespace tessera::fast

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "model/fast/kernels.hpp"
 
@@ -7,12 +8,16 @@ namespace tessera::fast {
 namespace portable {
 namespace {
 
+constexpr int kWide = 8, kDotRows = 3;
+constexpr int kMostRows[] = {0, 12, 6, 4, 0};  // as avx2
+
 // Each of these uses the one before.
 // clang-format off
 #include "model/fast/tiles.inl.hpp"
 #include "model/fast/conv.inl.hpp"
 #include "model/fast/linear.inl.hpp"
 #include "model/fast/transformer.inl.hpp"
+#include "model/fast/gru.inl.hpp"
 #include "model/fast/table.inl.hpp"
 // clang-format on
 

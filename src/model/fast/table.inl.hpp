@@ -24,7 +24,10 @@ Kernels make_table(const char* name) {
   k.add_bias = add_bias;
   k.attention_forward = attention_forward;
   k.attention_backward = attention_backward;
+  k.gru_forward_step = gru_forward_step;
+  k.gru_backward_step = gru_backward_step;
   return k;
 }
 
+#undef TESSERA_BY_WIDTH
 #undef TESSERA_INLINE

@@ -1,17 +1,56 @@
-// The kernels' text, included by kernels_avx2.cpp and kernels_portable.cpp inside a namespace of
-// their own (hence no #pragma once and no include here). Every product is a register tile of
-// rows × 8·vectors outputs held over the whole reduction; nothing is gathered into an im2col
-// buffer, because in NHWC the kernel_w × channels inputs of an output lie side by side.
-
-typedef float Vec __attribute__((vector_size(32)));
-typedef float VecAt __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t VecInt __attribute__((vector_size(32)));
-typedef int32_t VecIntAt __attribute__((vector_size(32), aligned(4), may_alias));
+// The kernels' text, included by kernels_*.cpp inside a namespace of their own (hence no #pragma
+// once and no include here). Such a file says before what it compiles for:
+//
+//   kWide         floats of a vector: 8, or 16
+//   kMostRows[v]  rows of a tile that is v vectors wide, 0 if there are none: their product is the
+//                 number of accumulators, which should fill the registers and leave some for the
+//                 operands
+//   kDotRows      samples of a tile of dot products, which is four outputs wide
+//
+// Every product is a register tile of rows × whole vectors of outputs held over the whole
+// reduction; nothing is gathered into an im2col buffer, because in NHWC the kernel_w × channels
+// inputs of an output lie side by side. Buffers have whole vectors of 8 (kVector) in any case; what
+// is no multiple of kWide ends in a vector of 8.
 
 #define TESSERA_INLINE inline __attribute__((always_inline))
 
-TESSERA_INLINE const VecAt& vec(const float* p) { return *reinterpret_cast<const VecAt*>(p); }
-TESSERA_INLINE VecAt& vec(float* p) { return *reinterpret_cast<VecAt*>(p); }
+template <int W>
+struct Lanes;
+template <>
+struct Lanes<8> {
+  typedef float Vec __attribute__((vector_size(32)));
+  typedef float VecAt __attribute__((vector_size(32), aligned(4), may_alias));
+  typedef int32_t Int __attribute__((vector_size(32)));
+  typedef int32_t IntAt __attribute__((vector_size(32), aligned(4), may_alias));
+  static constexpr Int kIndex{0, 1, 2, 3, 4, 5, 6, 7};
+};
+template <>
+struct Lanes<16> {
+  typedef float Vec __attribute__((vector_size(64)));
+  typedef float VecAt __attribute__((vector_size(64), aligned(4), may_alias));
+  typedef int32_t Int __attribute__((vector_size(64)));
+  typedef int32_t IntAt __attribute__((vector_size(64), aligned(4), may_alias));
+  static constexpr Int kIndex{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+};
+template <int W>
+using Vec = typename Lanes<W>::Vec;
+template <int W>
+using VecInt = typename Lanes<W>::Int;
+typedef float Vec4 __attribute__((vector_size(16)));
+typedef float Vec4At __attribute__((vector_size(16), aligned(4), may_alias));
+
+template <int W>
+TESSERA_INLINE const typename Lanes<W>::VecAt& vec(const float* p) {
+  return *reinterpret_cast<const typename Lanes<W>::VecAt*>(p);
+}
+template <int W>
+TESSERA_INLINE typename Lanes<W>::VecAt& vec(float* p) {
+  return *reinterpret_cast<typename Lanes<W>::VecAt*>(p);
+}
+
+/// f with the widest vectors that n is a multiple of; n is one of 8 in any case.
+#define TESSERA_BY_WIDTH(n, f, ...) \
+  ((n) % kWide == 0 ? f<kWide>(__VA_ARGS__) : f<kVector>(__VA_ARGS__))
 
 /// n cut into pieces of at most `most`, as equal as can be: short tiles waste registers.
 struct Pieces {
@@ -21,27 +60,33 @@ struct Pieces {
   int64_t size(int64_t i) const { return begin(i + 1) - begin(i); }
 };
 
-/// Column panels: 16 wide, one of 24 when 16 does not divide, 8 only when there is nothing else
-/// (a tile of 8 columns is bound by its loads).
+/// Column panels, as wide as tiles can be without leaving a single vector over if that can be
+/// avoided: a tile of one vector is bound by its loads.
 inline int64_t panel_width(int64_t lanes, int64_t begin) {
   const int64_t left = lanes - begin;
-  return left % 16 == 0 ? 16 : (left >= 24 ? 24 : 8);
+  if constexpr (kMostRows[4] == 0) return left % 16 == 0 ? 16 : (left >= 24 ? 24 : 8);
+  const int64_t vectors = left / kWide;
+  if (vectors == 0) return kVector;
+  return (vectors < 4 ? vectors : vectors == 5 ? 3 : 4) * kWide;
 }
-constexpr int kMostRows[4] = {0, 12, 6, 4};  // by vectors of a panel: at most 12 accumulators
+/// Rows of a tile on a panel.
+constexpr int64_t most_rows(int64_t width) {
+  return width < kWide ? kMostRows[1] : kMostRows[width / kWide];
+}
 
-template <int R, int V>
-TESSERA_INLINE void load_tile(Vec (&acc)[R][V], float* const* c, int64_t shift, bool add) {
+template <int W, int R, int V>
+TESSERA_INLINE void load_tile(Vec<W> (&acc)[R][V], float* const* c, int64_t shift, bool add) {
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) acc[i][v] = add ? vec(c[i] + shift + 8 * v) : Vec{};
+    for (int v = 0; v < V; ++v) acc[i][v] = add ? Vec<W>(vec<W>(c[i] + shift + W * v)) : Vec<W>{};
 }
-template <int R, int V>
-TESSERA_INLINE void store_tile(const Vec (&acc)[R][V], float* const* c, int64_t shift) {
+template <int W, int R, int V>
+TESSERA_INLINE void store_tile(const Vec<W> (&acc)[R][V], float* const* c, int64_t shift) {
 #pragma GCC unroll 16
   for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) vec(c[i] + shift + 8 * v) = acc[i][v];
+    for (int v = 0; v < V; ++v) vec<W>(c[i] + shift + W * v) = acc[i][v];
 }
 
 /// One tile's operands. Rows of A start anywhere; `b` advances by `b_row` floats a step.
@@ -55,10 +100,10 @@ struct RowTile {
   int64_t shift = 0;  // of all rows of C, in floats
 };
 
-template <int R, int V>
+template <int W, int R, int V>
 void row_tile(const RowTile& t) {
-  Vec acc[R][V];
-  load_tile<R, V>(acc, t.c, t.shift, t.add);
+  Vec<W> acc[R][V];
+  load_tile<W, R, V>(acc, t.c, t.shift, t.add);
   const float* b = t.b;
   const int64_t b_row = t.b_row, length = t.run_length;
   for (int64_t run = 0; run < t.runs; ++run) {
@@ -67,9 +112,9 @@ void row_tile(const RowTile& t) {
     for (int i = 0; i < R; ++i) a[i] = t.a[i] + run * t.run_stride;
 #pragma GCC unroll 2
     for (int64_t k = 0; k < length; ++k) {
-      Vec column[V];
+      Vec<W> column[V];
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) column[v] = vec(b + 8 * v);
+      for (int v = 0; v < V; ++v) column[v] = vec<W>(b + W * v);
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
@@ -77,15 +122,15 @@ void row_tile(const RowTile& t) {
       b += b_row;
     }
   }
-  store_tile<R, V>(acc, t.c, t.shift);
+  store_tile<W, R, V>(acc, t.c, t.shift);
 }
 
 /// A single vector of columns needs up to 12 rows to keep the multipliers busy, more pointers than
 /// there are registers; so here the rows of A are `a_row` floats apart and share four of them.
-template <int R>
+template <int W, int R>
 void narrow_tile(const RowTile& t, int64_t a_row) {
-  Vec acc[R][1];
-  load_tile<R, 1>(acc, t.c, t.shift, t.add);
+  Vec<W> acc[R][1];
+  load_tile<W, R, 1>(acc, t.c, t.shift, t.add);
   const float* b = t.b;
   for (int64_t run = 0; run < t.runs; ++run) {
     const float* a0 = t.a[0] + run * t.run_stride;
@@ -94,7 +139,7 @@ void narrow_tile(const RowTile& t, int64_t a_row) {
     const float* a6 = a0 + 6 * a_row;
     const float* a9 = a0 + 9 * a_row;
     for (; a0 != end; ++a0, ++a3, ++a6, ++a9, b += t.b_row) {
-      const Vec column = vec(b);
+      const Vec<W> column = vec<W>(b);
 #pragma GCC unroll 16
       for (int i = 0; i < R; ++i) {
         const float* a = i < 3 ? a0 : i < 6 ? a3 : i < 9 ? a6 : a9;
@@ -102,58 +147,7 @@ void narrow_tile(const RowTile& t, int64_t a_row) {
       }
     }
   }
-  store_tile<R, 1>(acc, t.c, t.shift);
-}
-
-template <int V>
-void row_tile_of(int64_t rows, const RowTile& t) {
-  switch (rows) {
-    case 1:
-      return row_tile<1, V>(t);
-    case 2:
-      return row_tile<2, V>(t);
-    case 3:
-      return row_tile<3, V>(t);
-    case 4:
-      return row_tile<4, V>(t);
-    case 5:
-      return row_tile<5, V>(t);
-    default:
-      return row_tile<6, V>(t);
-  }
-}
-inline void narrow_tile_of(int64_t rows, const RowTile& t, int64_t a_row) {
-  switch (rows) {
-    case 1:
-      return narrow_tile<1>(t, a_row);
-    case 2:
-      return narrow_tile<2>(t, a_row);
-    case 3:
-      return narrow_tile<3>(t, a_row);
-    case 4:
-      return narrow_tile<4>(t, a_row);
-    case 5:
-      return narrow_tile<5>(t, a_row);
-    case 6:
-      return narrow_tile<6>(t, a_row);
-    case 7:
-      return narrow_tile<7>(t, a_row);
-    case 8:
-      return narrow_tile<8>(t, a_row);
-    case 9:
-      return narrow_tile<9>(t, a_row);
-    case 10:
-      return narrow_tile<10>(t, a_row);
-    case 11:
-      return narrow_tile<11>(t, a_row);
-    default:
-      return narrow_tile<12>(t, a_row);
-  }
-}
-inline void tile_of(int64_t width, int64_t rows, const RowTile& t, int64_t a_row) {
-  if (width == 24) return row_tile_of<3>(rows, t);
-  if (width == 16) return row_tile_of<2>(rows, t);
-  return narrow_tile_of(rows, t, a_row);
+  store_tile<W, R, 1>(acc, t.c, t.shift);
 }
 
 /// A tile whose rows are adjacent floats of A, reduced over images × lines × steps.
@@ -167,12 +161,12 @@ struct ColumnTile {
   bool add;
 };
 
-template <int R, int V>
+template <int W, int R, int V>
 void column_tile(const ColumnTile& t) {
-  Vec acc[R][V];
+  Vec<W> acc[R][V];
   float* c[R];
   for (int i = 0; i < R; ++i) c[i] = t.c + i * t.c_row;
-  load_tile<R, V>(acc, c, 0, t.add);
+  load_tile<W, R, V>(acc, c, 0, t.add);
   const float* b = t.b;
   const int64_t b_row = t.b_row, step = t.step;
   for (int64_t image = 0; image < t.images; ++image)
@@ -180,55 +174,58 @@ void column_tile(const ColumnTile& t) {
       const float* a = t.a + image * t.image_stride + line * t.line_stride;
 #pragma GCC unroll 2
       for (int64_t s = 0; s < t.steps; ++s, a += step, b += b_row) {
-        Vec column[V];
+        Vec<W> column[V];
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) column[v] = vec(b + 8 * v);
+        for (int v = 0; v < V; ++v) column[v] = vec<W>(b + W * v);
 #pragma GCC unroll 16
         for (int i = 0; i < R; ++i)
 #pragma GCC unroll 4
           for (int v = 0; v < V; ++v) acc[i][v] += a[i] * column[v];
       }
     }
-  store_tile<R, V>(acc, c, 0);
+  store_tile<W, R, V>(acc, c, 0);
 }
 
+/// The same tile for 1, 2, … rows: entry r of a table is for r + 1 of them.
+template <int W, int V, int... R>
+void row_tile_of(int64_t rows, const RowTile& t, std::integer_sequence<int, R...>) {
+  static constexpr void (*kTiles[])(const RowTile&) = {row_tile<W, R + 1, V>...};
+  kTiles[rows - 1](t);
+}
+template <int W, int... R>
+void narrow_tile_of(int64_t rows, const RowTile& t, int64_t a_row,
+                    std::integer_sequence<int, R...>) {
+  static constexpr void (*kTiles[])(const RowTile&, int64_t) = {narrow_tile<W, R + 1>...};
+  kTiles[rows - 1](t, a_row);
+}
+template <int W, int V, int... R>
+void column_tile_of(int64_t rows, const ColumnTile& t, std::integer_sequence<int, R...>) {
+  static constexpr void (*kTiles[])(const ColumnTile&) = {column_tile<W, R + 1, V>...};
+  kTiles[rows - 1](t);
+}
 template <int V>
-void column_tile_of(int64_t rows, const ColumnTile& t) {
-  if constexpr (V == 1) {
-    switch (rows) {
-      case 7:
-        return column_tile<7, V>(t);
-      case 8:
-        return column_tile<8, V>(t);
-      case 9:
-        return column_tile<9, V>(t);
-      case 10:
-        return column_tile<10, V>(t);
-      case 11:
-        return column_tile<11, V>(t);
-      case 12:
-        return column_tile<12, V>(t);
-      default:
-        break;
-    }
+using RowsOf = std::make_integer_sequence<int, kMostRows[V]>;
+
+/// With a_row 0 the rows of A may start anywhere.
+inline void tile_of(int64_t width, int64_t rows, const RowTile& t, int64_t a_row) {
+  if constexpr (kMostRows[4] > 0)
+    if (width == 4 * kWide) return row_tile_of<kWide, 4>(rows, t, RowsOf<4>());
+  if (width == 3 * kWide) return row_tile_of<kWide, 3>(rows, t, RowsOf<3>());
+  if (width == 2 * kWide) return row_tile_of<kWide, 2>(rows, t, RowsOf<2>());
+  if constexpr (kWide > kVector) {
+    if (width == kWide)
+      return a_row > 0 ? narrow_tile_of<kWide>(rows, t, a_row, RowsOf<1>())
+                       : row_tile_of<kWide, 1>(rows, t, RowsOf<1>());
+    if (a_row == 0) return row_tile_of<kVector, 1>(rows, t, RowsOf<1>());
   }
-  switch (rows) {
-    case 1:
-      return column_tile<1, V>(t);
-    case 2:
-      return column_tile<2, V>(t);
-    case 3:
-      return column_tile<3, V>(t);
-    case 4:
-      return column_tile<4, V>(t);
-    case 5:
-      return column_tile<5, V>(t);
-    default:
-      return column_tile<6, V>(t);
-  }
+  return narrow_tile_of<kVector>(rows, t, a_row, RowsOf<1>());
 }
 inline void tile_of(int64_t width, int64_t rows, const ColumnTile& t) {
-  if (width == 24) return column_tile_of<3>(rows, t);
-  if (width == 16) return column_tile_of<2>(rows, t);
-  return column_tile_of<1>(rows, t);
+  if constexpr (kMostRows[4] > 0)
+    if (width == 4 * kWide) return column_tile_of<kWide, 4>(rows, t, RowsOf<4>());
+  if (width == 3 * kWide) return column_tile_of<kWide, 3>(rows, t, RowsOf<3>());
+  if (width == 2 * kWide) return column_tile_of<kWide, 2>(rows, t, RowsOf<2>());
+  if constexpr (kWide > kVector)
+    if (width == kWide) return column_tile_of<kWide, 1>(rows, t, RowsOf<1>());
+  return column_tile_of<kVector, 1>(rows, t, RowsOf<1>());
 }

@@ -1,0 +1,37 @@
+// What is done with an upload before anything else looks at it, wherever that is: at the server, or
+// on the rank that hosts the client.
+#pragma once
+
+#include <string>
+
+#include "engine/session.hpp"
+#include "engine/task.hpp"
+
+namespace tessera {
+
+/// Empty for an upload that the method may see, else why it may not: a status that is not ok,
+/// another form than `expected`, numbers that are not finite or no model's.
+std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected);
+
+/// The uploads of one round. Immutable and thread-safe; borrows the session.
+class UploadCheck {
+ public:
+  /// `expected` as AnyMethod gives it: its numbers mean nothing.
+  UploadCheck(const Session& session, TensorDict expected)
+      : session_(session), expected_(std::move(expected)) {}
+
+  const TensorDict& expected() const { return expected_; }
+  /// What open() needs of a client's download.
+  TensorDict references(const TensorDict& down) const {
+    return session_.guard().references(down, expected_);
+  }
+  /// Takes the guard off the upload; what is wrong with it, or was with the reply before, becomes
+  /// the reply's status. Bytes of the payload as it was sealed.
+  int64_t open(Reply& reply, const TensorDict& references) const;
+
+ private:
+  const Session& session_;
+  TensorDict expected_;
+};
+
+}  // namespace tessera

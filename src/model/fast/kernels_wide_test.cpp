@@ -1,0 +1,158 @@
+// The text of avx512 compiled for AVX2, and what every set promises about bits.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "base/processor.hpp"
+#include "model/fast/fast_net.hpp"
+#include "model/fast/kernels_testing.hpp"
+#include "model/test_data.hpp"
+
+namespace tessera {
+namespace wide {
+namespace {
+
+constexpr int kWide = 16, kDotRows = 6;
+constexpr int kMostRows[] = {0, 12, 12, 8, 6};  // as kernels_avx512.cpp
+using fast::AttentionShape;
+using fast::ConvShape;
+using fast::kEpsilon;
+using fast::Kernels;
+using fast::kVector;
+using fast::lanes_of;
+using fast::Plane;
+
+#pragma GCC push_options
+#pragma GCC optimize("O3")  // tests are compiled without
+#pragma GCC target("avx2,fma")
+// Each of these uses the one before.
+// clang-format off
+#include "model/fast/tiles.inl.hpp"
+#include "model/fast/conv.inl.hpp"
+#include "model/fast/linear.inl.hpp"
+#include "model/fast/transformer.inl.hpp"
+#include "model/fast/gru.inl.hpp"
+// clang-format on
+#pragma GCC pop_options
+#include "model/fast/table.inl.hpp"
+
+}  // namespace
+}  // namespace wide
+
+namespace testing {
+
+const fast::Kernels& wide_kernels() {
+  static const fast::Kernels table = wide::make_table("avx512 on AVX2");
+  return table;
+}
+
+std::vector<const fast::Kernels*> tested_kernels() {
+  auto out = fast::runnable_kernels();
+  if (this_processor().avx2) out.push_back(&wide_kernels());
+  return out;
+}
+
+}  // namespace testing
+
+namespace {
+
+/// Numbers from −1 to 1 that are the same everywhere: no function of the C library is in them.
+Tensor exact(std::vector<int64_t> shape, uint64_t state, float scale) {
+  Tensor out = at::empty(shape, at::kFloat);
+  auto* p = out.data_ptr<float>();
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    p[i] = scale * static_cast<float>(static_cast<int64_t>(state >> 44) - (1 << 19)) / (1 << 19);
+  }
+  return out;
+}
+
+/// FNV-1a over the bytes of loss, gradient and logits.
+uint64_t digest_of(const char* name, const std::vector<int64_t>& sample,
+                   const fast::Kernels& kernels) {
+  const auto model = testing::made(name, {sample, 10});
+  const FastNet net(dynamic_cast<const Sequential&>(*model).spec(), kernels);
+  std::vector<int64_t> shape{10};
+  shape.insert(shape.end(), sample.begin(), sample.end());
+  const Tensor w = exact({net.parameters()}, 1, 0.1F), x = exact(shape, 2, 1.0F);
+  const Tensor y = at::arange(10, at::kLong);
+  Tensor grad = at::empty_like(w), logits = at::empty({10, 10}, at::kFloat);
+  double value = 0;
+  EXPECT_TRUE(net.value_and_grad(w.data_ptr<float>(), x, y, Loss::kCrossEntropy,
+                                 grad.data_ptr<float>(), value));
+  net.predict(w.data_ptr<float>(), x, logits.data_ptr<float>());
+  uint64_t hash = 1469598103934665603ULL;
+  const auto add = [&](const void* data, size_t bytes) {
+    const auto* p = static_cast<const unsigned char*>(data);
+    for (size_t i = 0; i < bytes; ++i) hash = (hash ^ p[i]) * 1099511628211ULL;
+  };
+  add(&value, sizeof value);
+  add(grad.data_ptr(), 4 * static_cast<size_t>(grad.numel()));
+  add(logits.data_ptr(), 4 * static_cast<size_t>(logits.numel()));
+  return hash;
+}
+
+struct Recorded {
+  const char* model;
+  std::vector<int64_t> sample;
+  uint64_t avx2, avx512;
+};
+
+/// Recorded on an AMD EPYC (family 25, model 1; AVX2, no AVX-512) with g++ 12.2 and glibc 2.36:
+/// `avx2` by the version before there was a choice, `avx512` by its text compiled for AVX2. Another
+/// compiler may choose other multiply-adds and then needs a record of its own.
+const std::vector<Recorded>& recorded() {
+  static const std::vector<Recorded> all{
+      {"mlp100", {1, 28, 28}, 0xccfb71c4c2928186, 0xcda90a35313a20ce},
+      {"lenet", {3, 32, 32}, 0x0ef1448d437c9be2, 0xdc211b754b679b0f},
+      {"lenet16", {3, 32, 32}, 0x911b8d474f8080f0, 0x10b732c8a0c14c22},
+      {"facnn", {1, 28, 28}, 0xf5786cbad4a84a2a, 0x7bfd6175b794dbf5},
+      {"alex28-s", {1, 28, 28}, 0x8c22cdee9709a86d, 0xba5a31e4367faaf8},
+  };
+  return all;
+}
+
+TEST(Kernels, Avx2GivesTheRecordedBits) {
+  if (!this_processor().avx2) GTEST_SKIP() << "this processor has no AVX2";
+  for (const auto& r : recorded())
+    EXPECT_EQ(digest_of(r.model, r.sample, fast::avx2_kernels()), r.avx2) << r.model;
+}
+
+TEST(Kernels, Avx512GivesTheRecordedBitsWhateverItIsCompiledFor) {
+  if (!this_processor().avx2) GTEST_SKIP() << "this processor has no AVX2";
+  for (const auto& r : recorded()) {
+    EXPECT_EQ(digest_of(r.model, r.sample, testing::wide_kernels()), r.avx512) << r.model;
+    if (this_processor().avx512) {
+      EXPECT_EQ(digest_of(r.model, r.sample, fast::avx512_kernels()), r.avx512) << r.model;
+    }
+  }
+}
+
+TEST(Kernels, AreChosenByNameAndByScope) {
+  const auto sets = fast::runnable_kernels();
+  EXPECT_STREQ(sets.back()->name, "portable");
+  EXPECT_EQ(*fast::kernels_named("auto"), sets.front());
+  EXPECT_EQ(*fast::kernels_named("portable"), &fast::portable_kernels());
+  EXPECT_EQ(&fast::kernels(), sets.front());
+  {
+    const fast::KernelScope scope(fast::portable_kernels());
+    EXPECT_STREQ(fast::kernels().name, "portable");
+    {
+      const fast::KernelScope inner(*sets.front());
+      EXPECT_EQ(&fast::kernels(), sets.front());
+    }
+    EXPECT_STREQ(fast::kernels().name, "portable");
+  }
+  EXPECT_EQ(&fast::kernels(), sets.front());
+  const auto none = fast::kernels_named("avx4096");
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(message(none.status()).find("cannot run the kernels avx4096 (it can run: "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,61 @@
+#include "run/guard_sections.hpp"
+
+#include "base/text.hpp"
+
+namespace tessera {
+
+std::vector<std::string> guard_names() {
+  std::vector<std::string> out;
+  GuardOptions guards;
+  GuardOptions::each(guards, [&](const char* name, auto&) { out.emplace_back(name); });
+  return out;
+}
+
+std::vector<BoundOption> guard_options(GuardOptions& guards, const std::string& name) {
+  std::vector<BoundOption> out;
+  GuardOptions::each(guards, [&](const char* known, auto& guard) {
+    if (known != name) return;
+    if (!guard) guard.emplace();
+    out = bind_options(*guard);
+  });
+  return out;
+}
+
+std::string guards_text(GuardOptions guards) {
+  std::string out;
+  GuardOptions::each(guards, [&](const char* name, auto& guard) {
+    if (!guard) return;
+    out += fmt::format("\n[[guard]]\nname = \"{}\"\n", name);
+    for (const auto& option : bind_options(*guard))
+      out += fmt::format("{} = {}\n", option.spec.key, option_text(option));
+  });
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
+                                                                 const MethodInfo& method) {
+  std::vector<std::pair<std::string, std::string>> out;
+  const auto refuse = [&](const char* guard, const std::string& why) {
+    out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
+  };
+  if (!guards.dp) return out;
+  if (guards.clip) refuse("clip", "'dp', which has a bound of its own; remove it");
+  if (guards.dp->sigma == 0) return out;  // without noise it is a clip
+  if (guards.reject) refuse("reject", "'dp', whose bound holds for everybody; remove it");
+  if (guards.perturb) refuse("perturb", "'dp', which adds noise of its own; remove it");
+  if (guards.prune) refuse("prune", "'dp', whose noise would fill what was pruned; remove it");
+  if (guards.compress && guards.compress->to == "topk")
+    refuse("compress",
+           "'dp' where it is to \"topk\": what that sends later is beyond the bound; choose "
+           "\"fp16\" or \"int8\"");
+  if (method.statistics)
+    refuse("dp", fmt::format("{}: its uploads hold sums over a client's samples beside its model, "
+                             "which no bound holds for; remove it, or choose another method",
+                             method.name));
+  if (method.pooled)
+    refuse("dp",
+           fmt::format("{}, which trains on everybody's data at once; remove it", method.name));
+  return out;
+}
+
+}  // namespace tessera

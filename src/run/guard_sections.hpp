@@ -1,0 +1,26 @@
+// Sections [[guard]] of an experiment: names, options, text, and which guards exclude each other.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/options.hpp"
+#include "guard/options.hpp"
+#include "method/any_method.hpp"
+
+namespace tessera {
+
+/// In the order in which they act.
+std::vector<std::string> guard_names();
+/// The options of a guard, which is put there if it was not; empty for an unknown name. They point
+/// into `guards`.
+std::vector<BoundOption> guard_options(GuardOptions& guards, const std::string& name);
+/// What is written in an experiment's file; empty without guards.
+std::string guards_text(GuardOptions guards);
+/// Guards that would undo or void another one, or that the method has no use for: name and one
+/// sentence.
+std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
+                                                                 const MethodInfo& method);
+
+}  // namespace tessera
