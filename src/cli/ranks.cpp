@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 
 #include "base/text.hpp"
@@ -11,7 +12,18 @@
 namespace tessera {
 namespace {
 
-int play_rank_0(const RankedCommand& command, World& world, const std::atomic<bool>& stop) {
+/// Ends the process here. MPI has unloaded its parts by now, and mpirun sends signals to the others
+/// as soon as one rank has ended with an error: whoever still runs the destructors of some three
+/// hundred libraries then may die of it, and its exit code hides ours. Nothing is left for them to
+/// do: what this program opened is closed, what it wrote is written.
+[[noreturn]] void leave(World& world, int code) {
+  world.leave();
+  std::fflush(nullptr);
+  _exit(code);
+}
+
+[[noreturn]] void play_rank_0(const RankedCommand& command, World& world,
+                              const std::atomic<bool>& stop) {
   RankDesk desk(world, &stop);
   // Threads at work would be waited for: what is on the disk is whole at any moment.
   desk.on_death = [&](const Status& status) { world.abort(print_error(status)); };
@@ -29,11 +41,11 @@ int play_rank_0(const RankedCommand& command, World& world, const std::atomic<bo
   }();
   const int code = status.ok() ? kExitDone : print_error(status);
   if (!desk.end(code)) world.abort(code);
-  world.leave();
-  return code;
+  leave(world, code);
 }
 
-int play_other_rank(const RankedCommand& command, World& world, const std::atomic<bool>& stop) {
+[[noreturn]] void play_other_rank(const RankedCommand& command, World& world,
+                                  const std::atomic<bool>& stop) {
   RankSeat seat(world, &stop, command.threads);
   const auto code = [&]() -> Result<int> {
     try {
@@ -42,9 +54,7 @@ int play_other_rank(const RankedCommand& command, World& world, const std::atomi
       return fail(Error::kInternal, "{}", first_line(error.what()));
     }
   }();
-  const int ended = code.ok() ? *code : seat.give_up(code.status());
-  world.leave();
-  return ended;
+  leave(world, code.ok() ? *code : seat.give_up(code.status()));
 }
 
 }  // namespace
@@ -53,8 +63,8 @@ int play_on_ranks(const RankedCommand& command, const std::atomic<bool>& stop) {
   auto world = enter_world();
   if (!world.ok())
     return started_by_mpirun().rank == 0 ? print_error(world.status()) : exit_code(world.status());
-  return (*world)->rank() == 0 ? play_rank_0(command, **world, stop)
-                               : play_other_rank(command, **world, stop);
+  if ((*world)->rank() == 0) play_rank_0(command, **world, stop);
+  play_other_rank(command, **world, stop);
 }
 
 int usual_threads() {

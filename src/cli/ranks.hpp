@@ -17,7 +17,8 @@ struct RankedCommand {
   int threads = 1;
 };
 
-/// From the beginning of MPI to its end; the exit code, the same on all ranks. Only rank 0 prints.
+/// From the beginning of MPI to its end, and with it this process's: the exit code is the same on
+/// all ranks. Only rank 0 prints. Returns, with an exit code, only where MPI cannot begin.
 int play_on_ranks(const RankedCommand& command, const std::atomic<bool>& stop);
 
 /// Clients at work at the same time if nobody says how many: the processors that this process may
