@@ -378,11 +378,20 @@ TEST(FedHam, ExhibitsNameWhoWasMixed) {
     auto forged = notes;
     forged[4] = {{"a", at::ones({1, 9})}, {"b", at::ones({1})}};
     const auto shown = toy.exhibits(toy.server(), {{0, 1, 2, 3, 4, 5}, forged}, 3);
-    ASSERT_EQ(shown.size(), 3U);
+    ASSERT_EQ(shown.size(), 4U);
     EXPECT_EQ(shown[0].name, "attention");
     EXPECT_EQ(shown[1].name, "mixture");
     EXPECT_EQ(shown[1].columns, (std::vector<std::string>{"own", "attention", "global"}));
     EXPECT_EQ(shown[2].name, "clusters");
+    std::set<std::string> groups;  // which clients are in it, as 0 and 1
+    for (const auto& [id, others] : from) {
+      std::string members(6, '0');
+      members[static_cast<size_t>(id)] = '1';
+      for (const ClientId other : others) members[static_cast<size_t>(other)] = '1';
+      groups.insert(members);
+    }
+    EXPECT_EQ(shown[3].rows, (std::vector<std::string>{"number of groups"}));
+    EXPECT_EQ(shown[3].value.item<double>(), static_cast<double>(groups.size()));
     for (ClientId id = 0; id < 6; ++id) {
       if (id == 4) {
         EXPECT_TRUE(shown[0].value[id].isnan().all().item<bool>());

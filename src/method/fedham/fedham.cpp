@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "base/key.hpp"
 #include "method/any_method.hpp"
@@ -232,6 +233,7 @@ std::vector<Exhibit> FedHam::exhibits(const Server& server, const Evaluated& eva
   auto attention = at::full({n, n}, NAN, at::kDouble), mixture = at::full({n, 3}, NAN, at::kDouble);
   auto together = at::zeros({n, n}, at::kDouble);
   std::optional<Senders> from;
+  std::set<std::set<ClientId>> groups;  // clients that get each other's models
   for (const auto& [id, notes] : evaluated.notes) {
     if (id >= n || !notes.contains("a") || !notes.contains("b")) continue;
     if (!from) from = senders(server, setup);
@@ -245,6 +247,9 @@ std::vector<Exhibit> FedHam::exhibits(const Server& server, const Evaluated& eva
       attention[id][others[j]] = a.mean(0)[static_cast<int64_t>(j)];
       together[id][others[j]] = 1;
     }
+    std::set<ClientId> group(others.begin(), others.end());
+    group.insert(id);
+    groups.insert(std::move(group));
     mixture[id] = b.mean(0);
     if (layers == HamLayers::kSecond) mixture[id][1] = NAN;
   }
@@ -259,8 +264,15 @@ std::vector<Exhibit> FedHam::exhibits(const Server& server, const Evaluated& eva
                    mixture,
                    {},
                    {"own", "attention", "global"}});
-  if (rule(n).parts > 1)
+  if (rule(n).parts > 1) {
     out.push_back({"clusters", "Whose models a client gets", Exhibit::Kind::kGraph, together});
+    out.push_back({"groups",
+                   "How many different groups of clients get each other's models",
+                   Exhibit::Kind::kMatrix,
+                   at::full({1, 1}, static_cast<double>(groups.size()), at::kDouble),
+                   {"number of groups"},
+                   {"value"}});
+  }
   return out;
 }
 
