@@ -44,6 +44,10 @@ if(TESSERA_TORCH)
   target_link_libraries(tessera_pch PRIVATE tessera_torch)
   target_compile_options(tessera_pch PRIVATE -fpch-preprocess)
   target_precompile_headers(tessera_pch PRIVATE cmake/pch.hpp)
+  add_library(tessera_cold_pch STATIC cmake/pch.cpp)  # the level of optimization is part of it
+  target_link_libraries(tessera_cold_pch PRIVATE tessera_torch)
+  target_compile_options(tessera_cold_pch PRIVATE -fpch-preprocess -O1)
+  target_precompile_headers(tessera_cold_pch PRIVATE cmake/pch.hpp)
 endif()
 
 # Tests are compiled without optimization: most of their time went into optimizing GoogleTest's macros (run_test: 53 s
@@ -60,17 +64,18 @@ if(TESSERA_TORCH)
   target_precompile_headers(tessera_torch_test_pch PRIVATE cmake/pch.hpp cmake/pch_test.hpp)
 endif()
 
-function(tessera_use_torch target)
+function(tessera_use_torch target pch)
   target_link_libraries(${target} PUBLIC tessera_torch)
   target_compile_options(${target} PRIVATE -fpch-preprocess)
-  target_precompile_headers(${target} REUSE_FROM tessera_pch)
+  target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
-# tessera_library(name [TORCH] [FOLDER dir] [EXCEPT folder] [DEPS other...]): all .cpp below the folder,
-# tests apart; a folder inside it that is EXCEPTed is a library of its own.
+# tessera_library(name [TORCH] [COLD] [FOLDER dir] [EXCEPT folder] [DEPS other...]): all .cpp below the folder,
+# tests apart; a folder inside it that is EXCEPTed is a library of its own. COLD: nothing in it takes a user's time,
+# so it is optimized less; that halves the time it takes to compile (docs/decisions/017).
 # DEPS are the include rules of docs/concepts.md; tools/check_includes holds the sources to them.
 function(tessera_library name)
-  cmake_parse_arguments(ARG "TORCH" "FOLDER;EXCEPT" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;COLD" "FOLDER;EXCEPT" "DEPS" ${ARGN})
   if(NOT ARG_FOLDER)
     set(ARG_FOLDER src/${name})
   endif()
@@ -84,8 +89,15 @@ function(tessera_library name)
   add_library(${name} STATIC ${sources})
   set_property(GLOBAL APPEND PROPERTY TESSERA_PARTS ${name})
   target_link_libraries(${name} PUBLIC tessera_flags ${ARG_DEPS})
+  if(ARG_COLD)
+    target_compile_options(${name} PRIVATE -O1)
+  endif()
   if(ARG_TORCH)
-    tessera_use_torch(${name})
+    set(pch tessera_pch)
+    if(ARG_COLD)
+      set(pch tessera_cold_pch)
+    endif()
+    tessera_use_torch(${name} ${pch})
   endif()
   if(name STREQUAL "io")
     target_link_libraries(io PUBLIC ZLIB::ZLIB LibLZMA::LibLZMA ${ZSTD_LIBRARY} SQLite::SQLite3 OpenSSL::Crypto
