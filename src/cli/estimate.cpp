@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/memory.hpp"
+#include "run/hidden_sum.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
@@ -42,6 +43,17 @@ Opened opened(Simulation& simulation, const TensorDict& download, const TensorDi
   return session.guard().open(up, expected, session.guard().references(download, expected));
 }
 
+/// What the server gets of one that only the sum may show.
+Opened held(Simulation& simulation, const Experiment& experiment, const Federation& federation) {
+  const auto& session = simulation.session();
+  const auto setup = session.server_setup(1, &federation.commons);
+  const auto state = session.method().restore_server(simulation.driver().server(), setup);
+  const auto expected = session.method().expected(*state, Why::kTrain, setup);
+  const auto cohort = cohort_of(session.seed(), 1, std::ssize(federation.clients),
+                                experiment.federation.participation);
+  return {expected, hidden_traffic(expected, std::ssize(cohort)).up};
+}
+
 double peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -64,7 +76,9 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   const auto trained = simulation.host().handle(task);
   TESSERA_RETURN_IF_ERROR(trained.status);
   const double training = wall_seconds() - before_training;
-  const auto upload = opened(simulation, download, trained.up, small);
+  const bool hides = simulation.session().guard().hides();
+  const auto upload = hides ? held(simulation, experiment, federation)
+                            : opened(simulation, download, trained.up, small);
   TESSERA_RETURN_IF_ERROR(upload.up.status());
   task.kind = TaskKind::kEvaluate;
   const double before_evaluating = wall_seconds();
@@ -87,7 +101,9 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
   Estimate out;
   out.seconds =
       (training * in_all * asked * rounds + evaluating * in_all * evaluated * evaluations) / used;
-  const double uploads = simulation.session().method().additive() ? 2 * used : asked * clients;
+  // Those that only their sum may show wait for it.
+  const double uploads =
+      simulation.session().method().additive() && !hides ? 2 * used : asked * clients;
   // Only a settled state is the client's.
   task.kind = TaskKind::kSettle, task.down = {}, task.accepted = true;
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);

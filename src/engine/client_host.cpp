@@ -30,7 +30,7 @@ bool same_message(const TensorDict& a, const TensorDict& b) {
 
 ClientHost::ClientHost(const Session& session, ClientStore& store,
                        std::vector<HostedClient> clients, PersonalSink sink)
-    : session_(session), store_(store), sink_(std::move(sink)) {
+    : session_(session), store_(store), sink_(std::move(sink)), held_(session.guard()) {
   clients_.reserve(clients.size());
   for (auto& client : clients) {
     if (client.train == nullptr) client.train = client.own;
@@ -57,7 +57,7 @@ Result<ClientHost::OpenClient> ClientHost::open(const HostedClient& client) {
 
 bool ClientHost::needs_data(TaskKind kind) const {
   if (kind == TaskKind::kHello) return session_.method().checks_data();
-  return kind != TaskKind::kSettle;
+  return kind != TaskKind::kSettle && kind != TaskKind::kGuard;
 }
 
 Reply ClientHost::handle(const Task& task) {
@@ -100,6 +100,9 @@ Reply ClientHost::answer(const Task& task, const HostedClient& client) {
       break;
     case TaskKind::kSettle:
       out = settle(task);
+      break;
+    case TaskKind::kGuard:
+      out = guard(task);
       break;
   }
   out.client = task.client, out.kind = task.kind;
@@ -180,10 +183,15 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
   return out;
 }
 
-Status ClientHost::seal(const Task& task, AnyStep& step) const {
+Status ClientHost::seal(const Task& task, AnyStep& step) {
+  const auto key = derive(session_.seed(), Purpose::kGuard, task.round, task.client);
+  if (session_.guard().hides()) {
+    TESSERA_ASSIGN(step.upload,
+                   held_.hold(task, std::move(step.upload), std::exchange(step.loss, 0), key));
+    return ok();
+  }
   auto state = store_.get(task.client).value_or(TensorDict{});
   auto memory = take_memory(state);
-  const auto key = derive(session_.seed(), Purpose::kGuard, task.round, task.client);
   TESSERA_ASSIGN(step.upload,
                  session_.guard().seal(std::move(step.upload), task.down, key, memory));
   put_memory(step.next, std::move(memory));
@@ -251,8 +259,19 @@ Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {
   return out;
 }
 
+Reply ClientHost::guard(const Task& task) {
+  Reply out;
+  const double start = thread_cpu_seconds();
+  auto answer = held_.answer(task);
+  out.status = answer.status();
+  if (answer.ok()) out.up = *std::move(answer);
+  out.cpu_seconds = thread_cpu_seconds() - start;
+  return out;
+}
+
 Reply ClientHost::settle(const Task& task) {
   Reply out;
+  held_.drop(task);
   const auto changed = store_.settle(task.client, task.round, task.attempt, task.accepted);
   if (!changed.ok())
     out.status = changed.status();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/client_store.hpp"
+#include "engine/held_uploads.hpp"
 #include "engine/session.hpp"
 #include "engine/task.hpp"
 
@@ -31,7 +32,8 @@ struct HostedClient {
 };
 
 /// One client or many. Tasks of different clients may be handled at the same time, those of one
-/// client must come one after the other. Keeps no state of a client: that is the store's.
+/// client must come one after the other. Keeps no state of a client: that is the store's; but
+/// uploads that only their sum may show are held here until it is formed.
 class ClientHost {
  public:
   /// Borrows session and store, which must outlive the host. `sink` may be null.
@@ -79,8 +81,10 @@ class ClientHost {
   Reply answer(const Task& task, const HostedClient& client);
   Reply hello(const HostedClient& client) const;
   Reply train(const Task& task, const HostedClient& client);
-  /// The upload as it travels, and what the guard remembers as part of the next state.
-  Status seal(const Task& task, AnyStep& step) const;
+  /// The upload as it travels, and what the guard remembers as part of the next state. Where
+  /// uploads are hidden it stays here, and what travels is what the server must know of it.
+  Status seal(const Task& task, AnyStep& step);
+  Reply guard(const Task& task);
   Reply evaluate(const Task& task, const HostedClient& client);
   Reply settle(const Task& task);
   /// The settled state, or a fresh one of a client that never trained.
@@ -96,6 +100,7 @@ class ClientHost {
   ClientStore& store_;
   std::unordered_map<ClientId, HostedClient> clients_;
   PersonalSink sink_;
+  HeldUploads held_;
   int64_t most_kept_ = INT64_MAX;
   std::mutex mutex_;  // guards the following
   std::unordered_map<ClientId, KeptStep> kept_;

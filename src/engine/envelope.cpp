@@ -9,8 +9,8 @@
 namespace tessera {
 namespace {
 
-constexpr std::array kKinds{TaskKind::kHello, TaskKind::kTrain, TaskKind::kJoin,
-                            TaskKind::kEvaluate, TaskKind::kSettle};
+constexpr std::array kKinds{TaskKind::kHello,    TaskKind::kTrain,  TaskKind::kJoin,
+                            TaskKind::kEvaluate, TaskKind::kSettle, TaskKind::kGuard};
 constexpr std::array kErrors{Error::kInvalid, Error::kNotFound,    Error::kExists,  Error::kBusy,
                              Error::kIo,      Error::kInterrupted, Error::kInternal};
 constexpr std::array kErrorNames{"invalid", "not found",   "exists",  "busy",
@@ -23,6 +23,10 @@ constexpr int64_t kAccepted = 1, kKeepStep = 2, kLast = 4;
 int64_t flags_of_kind(TaskKind kind) {
   if (kind == TaskKind::kSettle) return kAccepted;
   return kind == TaskKind::kEvaluate ? kKeepStep | kLast : 0;
+}
+
+bool has_upload(TaskKind kind) {
+  return kind == TaskKind::kTrain || kind == TaskKind::kJoin || kind == TaskKind::kGuard;
 }
 
 // Counts, that is: a sum over clients stays exact, and a cast cannot overflow.
@@ -198,6 +202,8 @@ const char* name_of(TaskKind kind) {
       return "evaluate";
     case TaskKind::kSettle:
       return "settle";
+    case TaskKind::kGuard:
+      return "guard";
   }
   return "";
 }
@@ -234,8 +240,7 @@ Result<TaskEnvelope> read_task_envelope(const SafeTensors& parsed) {
     return fields.wrong("'flags' is {} in a task of kind '{}'", flags, name_of(out.kind));
   out.accepted = flags & kAccepted, out.keep_step = flags & kKeepStep, out.last = flags & kLast;
   const bool evaluate = out.kind == TaskKind::kEvaluate;
-  if (evaluate || out.kind == TaskKind::kTrain || out.kind == TaskKind::kJoin)
-    fields.leave("down/");
+  if (evaluate || has_upload(out.kind)) fields.leave("down/");
   if (evaluate) fields.leave("global/");
   TESSERA_RETURN_IF_ERROR(fields.done());
   return out;
@@ -258,7 +263,7 @@ Result<ReplyEnvelope> read_reply_envelope(const SafeTensors& parsed, ByteSpan fi
     if (out.kind == TaskKind::kEvaluate) {
       TESSERA_ASSIGN(out.evaluation, read_evaluation(fields));
     }
-    if (out.kind == TaskKind::kTrain || out.kind == TaskKind::kJoin) fields.leave("up/");
+    if (has_upload(out.kind)) fields.leave("up/");
   }
   TESSERA_RETURN_IF_ERROR(fields.done());
   return out;

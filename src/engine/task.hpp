@@ -18,9 +18,10 @@ namespace tessera {
 struct Task {
   ClientId client = 0;
   TaskKind kind = TaskKind::kHello;
-  int64_t round = 0;     // an evaluation after round t asks as t + 1
-  int64_t attempt = 0;   // kTrain: how often this round was begun; kSettle: the one it is about
-  TensorDict down = {};  // kTrain, kJoin, kEvaluate
+  int64_t round = 0;  // an evaluation after round t asks as t + 1
+  int64_t attempt =
+      0;  // kTrain: how often this round was begun; kSettle, kGuard: the one it is about
+  TensorDict down = {};                          // kTrain, kJoin, kEvaluate, kGuard
   std::optional<Weights> global = std::nullopt;  // kEvaluate: to be measured as well
   bool accepted = false;                         // kSettle
   bool keep_step = false;  // kEvaluate: the client trains in `round`; what it computes for the post
@@ -45,7 +46,7 @@ struct Reply {
   TaskKind kind = TaskKind::kHello;
   int64_t round = 0, attempt = 0;      // of the task
   Status status;                       // else the rest means nothing
-  TensorDict up;                       // kTrain, kJoin
+  TensorDict up;                       // kTrain, kJoin, kGuard
   double loss = 0;                     // mean training loss
   double cpu_seconds = 0;              // of the client's work; for the simulated clock only
   int64_t wire_down = 0, wire_up = 0;  // bytes of down and up as encoded; set by the engine

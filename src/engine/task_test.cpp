@@ -68,7 +68,8 @@ TEST(Task, SurvivesItsBytes) {
   EXPECT_TRUE(back->keep_step && back->last && !back->accepted);
   EXPECT_TRUE(back->down.at("w").equal(at::tensor({1.0F, -2.5F})));
   EXPECT_EQ(back->global->w.item<float>(), 0.5F);
-  for (const auto kind : {TaskKind::kHello, TaskKind::kTrain, TaskKind::kJoin, TaskKind::kSettle}) {
+  for (const auto kind :
+       {TaskKind::kHello, TaskKind::kTrain, TaskKind::kJoin, TaskKind::kSettle, TaskKind::kGuard}) {
     const bool accepted = kind == TaskKind::kSettle;
     Task task{.client = 1, .kind = kind, .accepted = accepted};
     const auto one = decode_task(shared(encode_task(task)));

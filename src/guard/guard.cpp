@@ -11,6 +11,7 @@
 #include "base/key.hpp"
 #include "guard/coding.hpp"
 #include "guard/frame.hpp"
+#include "guard/upload_words.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "privacy/entropy.hpp"
 
@@ -245,6 +246,22 @@ TensorDict Guard::protect(TensorDict up, const TensorDict& down, uint64_t key) c
   return up;
 }
 
+std::vector<std::string> Guard::noisy(const TensorDict& up, const TensorDict& down) const {
+  std::vector<std::string> out;
+  if (!dp() || !hides()) return out;
+  for (const auto& one : trained_in(up, down, run_.changes)) out.push_back(one.name);
+  return out;
+}
+
+void Guard::add_share_of_noise(TensorDict& up, const std::vector<std::string>& names, int64_t least,
+                               uint64_t key) const {
+  if (names.empty()) return;
+  std::vector<Moved> moved;
+  for (const auto& name : names) moved.push_back({name, {}});
+  const double deviation = options_.dp->sigma * bound() / std::sqrt(static_cast<double>(least));
+  add_noise(up, moved, noise(deviation, derive(key, 3)));
+}
+
 Status Guard::check(const TensorDict& expected, const TensorDict& down,
                     const std::string& method) const {
   const auto* which = options_.dp        ? "dp"
@@ -253,6 +270,7 @@ Status Guard::check(const TensorDict& expected, const TensorDict& down,
                       : options_.prune   ? "prune"
                       : options_.reject  ? "reject"
                                          : nullptr;
+  if (hides()) TESSERA_RETURN_IF_ERROR(check_upload_form(expected, method));
   if (!which) return ok();
   if (const auto whole = whole_models(expected, down, run_.changes); !whole.empty())
     return fail(
@@ -303,6 +321,7 @@ void Guard::finish(std::vector<TensorDict*> uploads, const TensorDict& reference
   const double most = run_.rate * static_cast<double>(run_.clients);
   for (auto* up : uploads)
     scale(*up, trained_in(*up, references, run_.changes), static_cast<double>(count) / most);
+  if (hides()) return;  // the clients have added theirs
   // The method will divide by how many uploads there are.
   const double deviation =
       options_.dp->sigma * bound() / most * static_cast<double>(uploads.size());

@@ -38,8 +38,9 @@ struct GuardedRun {
 /// Immutable, thread-safe, cheap to copy; both ends have the same.
 ///
 /// First defences act on what was trained (guard/change.hpp): counts, clip, perturb, prune, dp. The
-/// server repeats what bounds an upload, so that nobody gets more weight by not doing it. Then the
-/// upload becomes smaller: compress, zstd.
+/// server repeats what bounds an upload, so that nobody gets more weight by not doing it; where
+/// uploads are hidden from it (secure-aggregation), it cannot. Then the upload becomes smaller:
+/// compress, zstd.
 ///
 /// Smaller become tensors of float32 with at least 16 numbers that are not a model's buffers (a
 /// field `b`: running variances must stay positive). All else is exact: weights and counts, small
@@ -68,6 +69,10 @@ class Guard {
   /// Times the median norm above which an upload is rejected; 0: never.
   double most_norm() const { return options_.reject ? options_.reject->times : 0; }
 
+  /// Whether single uploads stay with their clients, and the server gets the sum of a round alone:
+  /// then nothing is sealed or opened, but protect()ed and summed (guard/upload_words.hpp).
+  bool hides() const { return options_.secure.has_value(); }
+
   /// On the client. `down` is what it was sent, not framed; `key` decides how int8 rounds. What
   /// top-k leaves out of this upload is added to `memory`, and what was there before is sent with
   /// this upload as far as it is large. Entries are named as the upload's; those that do not fit it
@@ -77,6 +82,13 @@ class Guard {
                           TensorDict& memory) const;
   /// The first half of it: defences alone.
   TensorDict protect(TensorDict up, const TensorDict& down, uint64_t key) const;
+  /// Where uploads are hidden, differential privacy needs no trust in the server: each client adds
+  /// a share of the noise. Which entries get it; none where there is no such noise.
+  std::vector<std::string> noisy(const TensorDict& up, const TensorDict& down) const;
+  /// Adds that share to the entries `names`: so much that any `least` clients together have all of
+  /// it.
+  void add_share_of_noise(TensorDict& up, const std::vector<std::string>& names, int64_t least,
+                          uint64_t key) const;
 
   /// On the server: what open() will need of a client's download. Handles, not copies.
   TensorDict references(const TensorDict& down, const TensorDict& expected) const;

@@ -82,6 +82,22 @@ struct DpGuard {
   bool operator==(const DpGuard&) const = default;
 };
 
+/// Uploads reach the server only as their sum (privacy/secure_sum.hpp): for methods whose server
+/// needs no more. Numbers travel as fixed point, so that masks can hide them.
+struct SecureAggregationGuard {
+  double range = 65536;
+  int64_t bits = 24;
+  static void options(auto& o, auto&& f) {
+    auto range = at_least("range", 1,
+                          "largest number that an upload may hold; one that holds a "
+                          "larger one is not sent");
+    range.max = 0x1p30;
+    f(range, o.range);
+    f(between("bits", 8, 40, "binary places of a number that are kept"), o.bits);
+  }
+  bool operator==(const SecureAggregationGuard&) const = default;
+};
+
 /// Uploads in fewer bytes (guard/guard.hpp says which of their numbers).
 struct CompressGuard {
   std::string to = "fp16";
@@ -114,6 +130,7 @@ struct GuardOptions {
   std::optional<PerturbGuard> perturb;
   std::optional<PruneGuard> prune;
   std::optional<DpGuard> dp;
+  std::optional<SecureAggregationGuard> secure;
   std::optional<CompressGuard> compress;
   std::optional<ZstdGuard> zstd;
 
@@ -121,7 +138,8 @@ struct GuardOptions {
   /// client.
   static void each(auto& o, auto&& f) {
     f("reject", o.reject), f("counts", o.counts), f("clip", o.clip), f("perturb", o.perturb);
-    f("prune", o.prune), f("dp", o.dp), f("compress", o.compress), f("zstd", o.zstd);
+    f("prune", o.prune), f("dp", o.dp), f("secure-aggregation", o.secure);
+    f("compress", o.compress), f("zstd", o.zstd);
   }
   bool operator==(const GuardOptions&) const = default;
 };

@@ -66,7 +66,8 @@ inline Bytes to_bytes(std::string_view text) { return {text.begin(), text.end()}
 /// A file of the real datasets, if they are there.
 inline std::optional<std::string> data_file(const std::string& name) {
   const char* dir = std::getenv("TESSERA_DATA");
-  const std::string path = (dir ? std::string(dir) : TESSERA_TEST_DATA) + "/" + name;
+  const std::string path =
+      (dir ? std::string(dir) : std::filesystem::path(TESSERA_TEST_DATA).string()) + "/" + name;
   return std::filesystem::exists(path) ? std::optional(path) : std::nullopt;
 }
 #endif

@@ -78,6 +78,9 @@ class AnyMethod {
   virtual Status check(const ClientData&) const = 0;
   /// Bytes at the server once everybody has taken part; 0: a few models, however many clients.
   virtual double server_bytes(const Setup&) const = 0;
+  /// Why the server needs single uploads although the table says that their sum will do; empty: it
+  /// does not.
+  virtual std::string needs_each() const = 0;
   /// False: check() of data looks at nothing, so nobody has to open them for it.
   virtual bool checks_data() const = 0;
 };
@@ -220,6 +223,12 @@ class Erased final : public AnyMethod {
       return method_.server_bytes(setup);
     else
       return 0;
+  }
+  std::string needs_each() const override {
+    if constexpr (NeedsEach<M>)
+      return method_.needs_each();
+    else
+      return "";
   }
   bool checks_data() const override { return ChecksData<M>; }
 

@@ -64,6 +64,12 @@ struct FedPer {
     f(between("ft_epochs", 1, 10000, "passes to fit a newcomer's head, base frozen"), m.ft_epochs);
   }
 
+  std::string needs_each() const {
+    return mean_head() && mean_over == "all"
+               ? "its server keeps every client's head for their mean; set method.mean_over = "
+                 "\"last_round\", or method.head = \"own\""
+               : "";
+  }
   /// The parts of the common initial model, also at clients: nobody starts elsewhere.
   Server init_server(const Setup& setup) const;
   Client init_client(const Local& local) const;

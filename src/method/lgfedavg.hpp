@@ -63,6 +63,11 @@ struct LgFedAvg {
       m.base_bank);
   }
 
+  std::string needs_each() const {
+    return base_bank ? "with base_bank its server keeps every client's private layers; set "
+                       "method.base_bank = false"
+                     : "";
+  }
   /// kInvalid if no layer would be private, or if newcomers are to join without a bank to ask.
   Status check(const Setup& setup) const;
   /// Top and representations start from the common initial model.

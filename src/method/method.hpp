@@ -1,6 +1,7 @@
 // What an author of a method writes: four value types and six const functions, in one file. Most
-// methods need no more. Six further functions are optional: personalize, global, exhibits, check,
-// and exchanges with learn for newcomers that the server has to get to know.
+// methods need no more. Further functions are optional: personalize, global, exhibits, check,
+// needs_each, server_bytes, and exchanges with learn for newcomers that the server has to get to
+// know.
 //
 // Principles (docs/concepts.md): state is a value that goes in and comes out; a client sees its own
 // state, its download and its data; the server never sees client state; nothing of the engine. What
@@ -201,6 +202,13 @@ concept HoldsMuch = requires(const M m, const Setup& setup) {
 };
 /// Bytes of a model's numbers, running statistics too: for server_bytes().
 double model_bytes(const Model& model);
+
+/// Optional, for methods that the table says need no more than the sum of uploads: why with these
+/// options the server needs each of them all the same, and what to set; empty: it does not.
+template <class M>
+concept NeedsEach = requires(const M m) {
+  { m.needs_each() } -> std::same_as<std::string>;
+};
 
 /// Optional: check(), for any of these. One sentence that names the method, what it needs and what
 /// to change. Whether the method can work here at all, before anything is allocated:

@@ -1,11 +1,11 @@
 // Where keys, seeds and polynomials of the privacy protocols come from, and how secrets are held.
 //
 // Two sources, because two things are wanted that exclude each other:
-// * SystemEntropy, in a real federation (`serve`, `join`): the operating system's generator through
-//   OpenSSL. Nobody can repeat it, and that is the point: who could, could take the masks off.
-// * SeededEntropy, in simulations and tests: a function of a seed, so that the same seed gives the
-//   same bits on every engine. It hides nothing from anybody who knows the seed, as the simulator
-//   does; it must never be used between machines.
+// * SystemEntropy, for clients: the operating system's generator through OpenSSL. Nobody can repeat
+//   it, and that is the point: who could, could take the masks off. Simulations use it, too, since
+//   masks cancel exactly, whatever they are.
+// * SeededEntropy, in tests and for the names of sessions: a function of a seed, so that the same
+//   seed gives the same bits. It hides nothing from anybody who knows the seed.
 #pragma once
 
 #include <array>
@@ -50,14 +50,14 @@ class Entropy {
   Secret secret();
 };
 
-/// RAND_priv_bytes. For real federations.
+/// RAND_priv_bytes. For all that has to stay secret.
 class SystemEntropy final : public Entropy {
  public:
   void fill(std::span<uint8_t> out) override;
 };
 
 /// The ChaCha20 stream of a key that is derived from the seed (base/key.hpp: derive). How the bytes
-/// are cut into calls makes no difference. For simulations and tests.
+/// are cut into calls makes no difference. For names and tests.
 class SeededEntropy final : public Entropy {
  public:
   explicit SeededEntropy(uint64_t seed);

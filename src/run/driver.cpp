@@ -11,7 +11,9 @@
 #include "base/text.hpp"
 #include "engine/upload_check.hpp"
 #include "guard/frame.hpp"
+#include "guard/upload_words.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "run/hidden_sum.hpp"
 #include "tensor/quantile.hpp"
 #include "tensor/trie_sum.hpp"
 
@@ -65,6 +67,12 @@ bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate)
   return Rng(derive(seed, Purpose::kDrop, round, client)).uniform() < drop_rate;
 }
 
+int64_t dropped_at(uint64_t seed, int64_t round, ClientId client) {
+  constexpr uint64_t kMoments = 5;
+  return static_cast<int64_t>(
+      Rng(derive(seed, Purpose::kDrop, round, client, kMoments)).below(kMoments));
+}
+
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options) {
   const bool slow = Rng(derive(seed, Purpose::kStraggler, client)).uniform() < options.stragglers;
   return slow ? options.slowdown : 1.0;
@@ -83,9 +91,11 @@ class Driver::Intake {
                .on_part = [this](TriePart part) { sum_.add(std::move(part)); }},
         sum_(std::move(asked)) {}
 
-  /// For engines that sum uploads where the clients are; null where each must be seen here.
+  /// For engines that sum uploads where the clients are; null where each must be seen here, or
+  /// none.
   const SumOrder* order() const {
-    return method_.additive() && driver_.session_.guard().most_norm() == 0 ? &order_ : nullptr;
+    const auto& guard = driver_.session_.guard();
+    return method_.additive() && guard.most_norm() == 0 && !guard.hides() ? &order_ : nullptr;
   }
 
   void sent(ClientId client, int64_t bytes, const TensorDict& down) {
@@ -98,7 +108,9 @@ class Driver::Intake {
     const bool pooled = driver_.session_.info().pooled;
     const auto& guard = driver_.session_.guard();
     reference_ = std::move(references_[reply.client]);
-    const int64_t opened = reply.summed ? *reply.summed : check_.open(reply, reference_);
+    const int64_t opened = reply.summed    ? *reply.summed
+                           : guard.hides() ? take_exponent(reply)
+                                           : check_.open(reply, reference_);
     const int64_t up = pooled ? 0 : opened;
     // What was sent was sent, also when it is rejected below.
     bytes_up += up;
@@ -108,11 +120,8 @@ class Driver::Intake {
       if (!reply.summed) sum_.skip(reply.client);
       return;
     }
-    const auto& options = driver_.options_;
-    const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
-    slowest = std::max(slowest, transfer * static_cast<double>(down_[reply.client] + up) +
-                                    reply.cpu_seconds * slowdown_of(driver_.session_.seed(),
-                                                                    reply.client, options));
+    slowest = std::max(slowest, seconds(reply.client, down_[reply.client] + up, reply.cpu_seconds));
+    if (guard.hides()) return;
     losses_[reply.client] = reply.loss;
     if (reply.summed) return;
     // To be rejected by the round's median, uploads wait until all are there.
@@ -123,8 +132,10 @@ class Driver::Intake {
       uploads_.emplace(reply.client, std::move(reply.up));
   }
 
-  /// When all replies are there: rejects what is far longer than the others.
-  void close() {
+  /// When all replies are there: forms the sum that clients hold back single uploads from, or
+  /// rejects what is far longer than the others.
+  void close(int64_t round, int64_t attempt) {
+    if (driver_.session_.guard().hides()) return sum_held(round, attempt);
     const auto& guard = driver_.session_.guard();
     if (guard.most_norm() == 0) return;
     std::vector<double> norms;
@@ -150,12 +161,14 @@ class Driver::Intake {
   const TensorDict& reference() const { return reference_; }
 
   std::vector<ClientId> accepted() const {
+    if (hidden_) return hidden_->counted;
     std::vector<ClientId> out;
     for (const auto& [client, loss] : losses_) out.push_back(client);
     return out;
   }
   /// Over accepted uploads; NaN without any. Summed by client, whoever came first.
   double mean_loss() const {
+    if (hidden_) return hidden_->counted.empty() ? std::nan("") : hidden_->loss;
     double sum = 0;
     for (const auto& [client, loss] : losses_) sum += loss;
     return losses_.empty() ? std::nan("") : sum / static_cast<double>(losses_.size());
@@ -163,6 +176,13 @@ class Driver::Intake {
   /// By client; of an additive method their mean.
   std::vector<Received<TensorDict>> uploads() {
     std::vector<Received<TensorDict>> out;
+    if (hidden_) {
+      const auto& counted = hidden_->counted;
+      if (method_.additive() && !counted.empty()) return {{0, hidden_->mean}};
+      for (const ClientId id : counted)
+        out.push_back({id, one_of_many(hidden_->mean, std::ssize(counted))});
+      return out;
+    }
     if (method_.additive()) {
       if (auto mean = sum_.mean()) out.push_back({0, pack(*mean)});
       return out;
@@ -174,15 +194,72 @@ class Driver::Intake {
   Status interrupted;
   std::vector<Problem> problems;
   int64_t bytes_up = 0, wire_down = 0, wire_up = 0;
-  double slowest = 0;  // seconds of the simulated clock
+  int64_t bytes_down = 0;  // beside the downloads
+  double slowest = 0;      // seconds of the simulated clock
+  int64_t dropped = 0;     // by chance, in a step of the sum
+  /// Where chance alone has left too few for a sum the run goes on; the round does not count.
+  bool by_chance() const { return hidden_ && hidden_->counted.empty() && !at_fault_; }
 
  private:
+  /// Of the simulated clock.
+  double seconds(ClientId client, int64_t bytes, double cpu_seconds) const {
+    const auto& options = driver_.options_;
+    const double transfer = 8e-6 / options.bandwidth;  // seconds per byte
+    return transfer * static_cast<double>(bytes) +
+           cpu_seconds * slowdown_of(driver_.session_.seed(), client, options);
+  }
+
+  /// Of an upload that stays with its client.
+  int64_t take_exponent(Reply& reply) {
+    const int64_t bytes = payload_bytes(reply.up);
+    if (!reply.status.ok()) return bytes;
+    const auto at = reply.up.find("exponent");
+    const bool is_one = at != reply.up.end() && reply.up.size() == 1 && at->second.dim() == 0 &&
+                        at->second.scalar_type() == at::kLong;
+    const auto exponent = is_one ? at->second.item<int64_t>() : -1;
+    if (exponent >= 0 && exponent <= kMostExponent)
+      exponents_[reply.client] = exponent;
+    else
+      reply.status = fail(Error::kInvalid, "the reply holds no 'exponent' of its upload's weight");
+    return bytes;
+  }
+
+  void sum_held(int64_t round, int64_t attempt) {
+    if (!interrupted.ok()) return;
+    hidden_ =
+        sum_hidden({.session = driver_.session_,
+                    .engine = driver_.engine_,
+                    .round = round,
+                    .attempt = attempt,
+                    .expected = check_.expected(),
+                    .exponents = exponents_,
+                    .limits = [this] { return driver_.limits(); },
+                    .lost =
+                        [this, round](ClientId client, SumStage stage) {
+                          return driver_.is_lost(round, client, 1 + static_cast<int64_t>(stage));
+                        },
+                    .clock =
+                        [this](ClientId client, int64_t bytes, double cpu_seconds) {
+                          return seconds(client, bytes, cpu_seconds) + 2 * driver_.options_.latency;
+                        }});
+    interrupted = hidden_->interrupted;
+    at_fault_ = hidden_->at_fault || !problems.empty();
+    problems.insert(problems.end(), hidden_->problems.begin(), hidden_->problems.end());
+    bytes_down += hidden_->bytes_down, bytes_up += hidden_->bytes_up;
+    wire_down += hidden_->wire_down, wire_up += hidden_->wire_up;
+    slowest += hidden_->sim_seconds;
+    dropped = hidden_->dropped;
+  }
+
   const Driver& driver_;
   const AnyMethod& method_;
   UploadCheck check_;
   SumOrder order_;
   TrieSum sum_;  // of an additive method
   std::map<ClientId, TensorDict> uploads_;
+  std::map<ClientId, int64_t> exponents_;  // of uploads that are summed unseen
+  std::optional<HiddenSum> hidden_;        // these, once they are
+  bool at_fault_ = false;                  // somebody failed, in training or in the sum
   std::map<ClientId, double> losses_;
   std::map<ClientId, int64_t> down_;
   std::map<ClientId, double> norms_;           // of changes, where long ones are rejected
@@ -230,6 +307,9 @@ Status Driver::begin() {
 
 Status Driver::check_guard() const {
   if (!session_.guard().active() || session_.clients() == 0) return ok();
+  if (const auto each = session_.method().needs_each(); session_.guard().hides() && !each.empty())
+    return fail(Error::kInvalid, "guard 'secure-aggregation' does not go with {}: {}",
+                session_.info().name, each);
   TESSERA_ASSIGN(const auto down, first_download(0));
   return session_.guard().check(session_.method().expected(*state_, Why::kTrain, setup(1)), down,
                                 session_.info().name);
@@ -265,6 +345,11 @@ std::vector<ClientId> Driver::cohort(int64_t round) const {
     return cohort_one_by_one(session_.seed(), round, session_.clients(), options_.participation);
   const double more = served_ ? 1 + served_->over_select : 1;
   return cohort_of(session_.seed(), round, session_.clients(), options_.participation * more);
+}
+
+bool Driver::is_lost(int64_t round, ClientId client, int64_t moment) const {
+  if (!is_dropped(session_.seed(), round, client, options_.drop_rate)) return false;
+  return !session_.guard().hides() || dropped_at(session_.seed(), round, client) == moment;
 }
 
 Limits Driver::limits(int64_t enough) const {
@@ -313,7 +398,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   std::vector<ClientId> asked;
   for (const ClientId id : cohort(round)) {
     asks.push_back({id, Why::kTrain});
-    if (pooled || !is_dropped(session_.seed(), round, id, options_.drop_rate)) asked.push_back(id);
+    if (pooled || !is_lost(round, id)) asked.push_back(id);
   }
   report.cohort = std::ssize(asks);
   report.dropped = std::ssize(asks) - std::ssize(asked);
@@ -345,9 +430,11 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   auto until = limits(needed);
   until.sum = intake.order();
   engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
-  intake.close();
+  intake.close(round, attempt);
   const double after = wall_seconds(), cpu_after = thread_cpu_seconds();
   report.train_seconds = after - before;
+  report.dropped += intake.dropped;
+  report.bytes_down += intake.bytes_down;
   report.bytes_up = intake.bytes_up;
   report.wire_down += intake.wire_down, report.wire_up = intake.wire_up;
   report.problems = std::move(intake.problems);
@@ -360,7 +447,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
     if (!served_) TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
     return intake.interrupted;
   }
-  if (!served_ && !asked.empty() && accepted.empty()) {
+  if (!served_ && !asked.empty() && accepted.empty() && !intake.by_chance()) {
     TESSERA_RETURN_IF_ERROR(settle(asked, {}, round, attempt));
     return fail(Error::kInternal,
                 "round {}: every upload was rejected (client {}: {}); if training diverged, lower "
@@ -470,9 +557,8 @@ Result<EvalReport> Driver::evaluate_after(int64_t round) {
       [&](const Post& post) {
         method.broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
           (ask.why == Why::kJoin ? report.onboard_down : report.eval_down) += payload_bytes(down);
-          const bool trains =
-              std::binary_search(next.begin(), next.end(), ask.client) &&
-              !is_dropped(session_.seed(), round + 1, ask.client, options_.drop_rate);
+          const bool trains = std::binary_search(next.begin(), next.end(), ask.client) &&
+                              !is_lost(round + 1, ask.client);
           post({.client = ask.client,
                 .kind = TaskKind::kEvaluate,
                 .round = round + 1,

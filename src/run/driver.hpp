@@ -24,6 +24,9 @@ std::vector<ClientId> cohort_one_by_one(uint64_t seed, int64_t round, int64_t cl
 std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t count);
 /// Whether a chosen client is lost in a round.
 bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate);
+/// At which of a round's moments a lost client is lost: 0 before it uploads, and where uploads are
+/// summed in steps of their own (run/hidden_sum.hpp) 1 to 4 in one of these. Those are drawn, too.
+int64_t dropped_at(uint64_t seed, int64_t round, ClientId client);
 /// How many times slower than the others a client computes.
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options);
 
@@ -80,6 +83,8 @@ class Driver {
 
   Setup setup(int64_t round) const { return session_.server_setup(round, commons_); }
   std::vector<ClientId> cohort(int64_t round) const;
+  /// Whether chance takes a client before it uploads, or in a later step.
+  bool is_lost(int64_t round, ClientId client, int64_t moment = 0) const;
   Limits limits(int64_t enough = 0) const;
   /// Tells clients what became of their uploads.
   Status settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,

@@ -1,5 +1,7 @@
 #include "run/guard_sections.hpp"
 
+#include <functional>
+
 #include "base/text.hpp"
 
 namespace tessera {
@@ -32,12 +34,39 @@ std::string guards_text(GuardOptions guards) {
   return out;
 }
 
+namespace {
+
+/// What does not go with uploads that nobody sees one by one: the first reason of each kind.
+void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
+                      const std::function<void(const char*, const std::string&)>& refuse) {
+  constexpr auto kName = "secure-aggregation";
+  if (guards.reject)
+    refuse("reject",
+           "'secure-aggregation', which hides from the server how long a single change "
+           "is; remove one of the two");
+  if (guards.compress)
+    refuse("compress",
+           "'secure-aggregation', whose masked words cannot be made smaller; remove "
+           "one of the two");
+  if (method.pooled)
+    refuse(kName, method.name + ", which trains on everybody's data at once; remove it");
+  else if (method.up == "0")
+    refuse(kName, method.name + ", which uploads nothing; remove it");
+  else if (!method.sums && !method.draft()->build({})->additive())
+    refuse(kName, method.name +
+                      ": its server needs each client's upload, not only their sum; "
+                      "remove it, or choose another method");
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
                                                                  const MethodInfo& method) {
   std::vector<std::pair<std::string, std::string>> out;
   const auto refuse = [&](const char* guard, const std::string& why) {
     out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
   };
+  if (guards.secure) secure_conflicts(guards, method, refuse);
   if (!guards.dp) return out;
   if (guards.clip) refuse("clip", "'dp', which has a bound of its own; remove it");
   if (guards.dp->sigma == 0) return out;  // without noise it is a clip

@@ -41,6 +41,14 @@ json figures_of(const ClientMetrics& m) {
   return out;
 }
 
+// What a reply is one of, for people who are asked once for each. The steps of a guard differ in
+// what they take along.
+std::string kind_of(const Reply& reply) {
+  std::string out = name_of(reply.kind);
+  if (reply.kind == TaskKind::kGuard && !reply.up.empty()) out += " " + reply.up.begin()->first;
+  return out;
+}
+
 // One client from its identity to its model.
 class Joining {
  public:
@@ -69,7 +77,7 @@ class Joining {
   Status handle(const TaskOffer& offer);
   EnrollFacts claims() const;
   /// Shows what leaves for the first time, and asks where somebody wants to be asked.
-  Status may_leave(TaskKind kind, const std::string& what);
+  Status may_leave(const std::string& kind, const std::string& what);
   Status note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
               const std::string& sha256, const std::string& outcome);
   void keep_figures(const Evaluation& evaluation);
@@ -87,7 +95,7 @@ class Joining {
   std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<ModelKeeper> models_;
   std::unique_ptr<ClientHost> host_;
-  std::set<TaskKind> shown_;
+  std::set<std::string> shown_;  // kinds, and of guards their steps
   int64_t tasks_ = 0;
   json figures_ = nullptr;
 };
@@ -187,7 +195,7 @@ Status Joining::enroll() {
   TESSERA_RETURN_IF_ERROR(hello.status);
   const Task greeting{.client = facts_.member};
   TESSERA_RETURN_IF_ERROR(may_leave(
-      greeting.kind,
+      name_of(greeting.kind),
       fmt::format("enrolment: shape of a sample, {} class names, {} column names, sizes of the "
                   "training, validation, test and support parts, a digest of the data",
                   federation_->class_names.size(), federation_->columns.size())));
@@ -219,7 +227,7 @@ Status Joining::ask() {
 void Joining::tell(const Status& trouble) {
   const Task greeting{.client = facts_.member};
   const auto text = message(trouble);
-  if (!may_leave(greeting.kind, "why this client cannot take part: " + text).ok()) return;
+  if (!may_leave(name_of(greeting.kind), "why this client cannot take part: " + text).ok()) return;
   auto once = request_.transport;
   once.patient = false;  // it ends anyway, whether the server hears of it or not
   const auto transport = Transport::create(once);
@@ -271,7 +279,7 @@ Status Joining::handle(const TaskOffer& offer) {
         "failed",
         {{"kind", name_of(task.kind)}, {"round", task.round}, {"reason", message(reply.status)}});
   if (task.kind != TaskKind::kSettle)
-    TESSERA_RETURN_IF_ERROR(may_leave(task.kind, leaving_text(reply)));
+    TESSERA_RETURN_IF_ERROR(may_leave(kind_of(reply), leaving_text(reply)));
   const auto answer = encode_reply(reply);
   const auto sha256 = sha256_hex(answer);
   // On the disk before it leaves: what left is in the log, whatever happens now.
@@ -292,7 +300,7 @@ Status Joining::handle(const TaskOffer& offer) {
   return ok();
 }
 
-Status Joining::may_leave(TaskKind kind, const std::string& what) {
+Status Joining::may_leave(const std::string& kind, const std::string& what) {
   if (!shown_.insert(kind).second) return ok();
   request_.log->info("leaves this machine", {{"what", what}});
   if (request_.consent && !request_.consent(what))

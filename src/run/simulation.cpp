@@ -6,6 +6,7 @@
 #include "base/memory.hpp"
 #include "base/text.hpp"
 #include "model/fast/kernels.hpp"
+#include "privacy/sum_plan.hpp"
 #include "run/pooled.hpp"
 #include "run/warm_start.hpp"
 
@@ -114,6 +115,11 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
     return fail(Error::kInvalid,
                 "federation.min_replies = {} can never be reached: a round has {} clients",
                 options.min_replies, cohort);
+  if (session.guard().hides() && cohort < static_cast<int64_t>(kLeastSumClients))
+    return fail(Error::kInvalid,
+                "guard 'secure-aggregation' needs at least {} clients in a round, which has {}; "
+                "raise federation.participation, or remove it",
+                kLeastSumClients, cohort);
   return session;
 }
 

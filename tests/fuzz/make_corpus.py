@@ -394,6 +394,7 @@ def make_envelope():
     put("envelope/ok-task-evaluate", message(meta("evaluate", flags="6"), [
         ("down/w", *model), ("global/w", *model), ("global/b", *model)]))
     put("envelope/ok-task-settle", message(meta("settle", flags="1")))
+    put("envelope/ok-task-guard", message(meta("guard", flags="0"), [("down/keys", "U8", [3], bytes(3))]))
     put("envelope/bad-task-flags", message(meta("train", flags="1")))
     put("envelope/bad-task-no-flags", message(meta("train")))
     put("envelope/bad-task-kind", message(meta("stop", flags="0")))
@@ -407,6 +408,7 @@ def make_envelope():
         numbers, rows, ("notes/a", *model)]))
     put("envelope/ok-reply-last", message(meta("evaluate"), [numbers, more_rows] + tables))
     put("envelope/ok-reply-settle", message(meta("settle"), [numbers]))
+    put("envelope/ok-reply-guard", message(meta("guard"), [numbers, ("up/shares", "U8", [3], bytes(3))]))
     put("envelope/ok-reply-failed", message(meta("train", error="busy", message="no time"), [numbers]))
     put("envelope/bad-reply-error", message(meta("train", error="tired", message=""), [numbers]))
     put("envelope/bad-reply-failed-up", message(

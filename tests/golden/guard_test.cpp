@@ -252,13 +252,14 @@ TEST(Guards, TopKLearnsToo) {
 }
 
 std::vector<std::pair<std::string, GuardOptions>> defences() {
-  std::vector<std::pair<std::string, GuardOptions>> out(6);
+  std::vector<std::pair<std::string, GuardOptions>> out(7);
   out[0].first = "clip", out[0].second.clip = ClipGuard{.bound = 0.5};
   out[1].first = "dp", out[1].second.dp = DpGuard{.bound = 0.5, .sigma = 0.1};
   out[2].first = "perturb", out[2].second.perturb = PerturbGuard{};
   out[3].first = "prune", out[3].second.prune = PruneGuard{};
   out[4].first = "reject", out[4].second.reject = RejectGuard{};
   out[5].first = "counts", out[5].second.counts = CountsGuard{.digits = 1};
+  out[6].first = "secure-aggregation", out[6].second.secure = SecureAggregationGuard{};
   return out;
 }
 

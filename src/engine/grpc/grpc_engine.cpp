@@ -182,7 +182,7 @@ void GrpcEngine::Round::take(const DeliveredReply& delivered) {
   reply.wire_up = encoded_size(reply.up);
   const bool good = reply.status.ok();
   if (good && reply.kind == TaskKind::kTrain) ++trained_;
-  if (good && options_.on_client) options_.on_client();
+  if (good && reply.kind != TaskKind::kGuard && options_.on_client) options_.on_client();
   answer(at, std::move(reply));
   if (enough_ == 0 || trained_ < enough_) return;
   std::vector<ClientId> others;

@@ -97,7 +97,7 @@ Reply LocalEngine::handle(const Task& task, const Deadline& deadline) const {
   }
   reply.wire_down = encoded_size(task.down);
   reply.wire_up = encoded_size(reply.up);
-  if (works && options_.on_client) options_.on_client();
+  if (works && task.kind != TaskKind::kGuard && options_.on_client) options_.on_client();
   return reply;
 }
 

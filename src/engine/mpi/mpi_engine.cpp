@@ -113,7 +113,8 @@ void MpiEngine::take(const RankLetter& letter, Round& round) {
     if (!reply.ok()) throw RankLost{at_place(reply.status(), desk_.name_of(letter.from))};
     if (const auto trouble = file_trouble_.extract(reply->client); !trouble.empty())
       reply->status.Update(trouble.mapped());
-    const bool works = reply->kind != TaskKind::kSettle && reply->kind != TaskKind::kHello;
+    const bool works = reply->kind != TaskKind::kSettle && reply->kind != TaskKind::kHello &&
+                       reply->kind != TaskKind::kGuard;
     if (works && options_.on_client) options_.on_client();
     finish(*std::move(reply), round);
   }

@@ -58,6 +58,11 @@ struct FedMetaPer {
       m.select);
   }
 
+  std::string needs_each() const {
+    return head_bank ? "with head_bank its server keeps every client's head; set "
+                       "method.head_bank = false"
+                     : "";
+  }
   Server init_server(const Setup& setup) const;
   /// Without a head where head_init = server_mean: the first download brings it.
   Client init_client(const Local& local) const;
