@@ -32,6 +32,8 @@ MethodInfo fed_t_a();
 MethodInfo pfedhn();
 MethodInfo pfedht();
 MethodInfo pfedht_nohn();
+MethodInfo pfedht_gan();
+MethodInfo fedavg_gan();
 MethodInfo lgfedavg();
 MethodInfo fedrep();
 MethodInfo fedbabu();
@@ -81,6 +83,8 @@ std::vector<MethodInfo>& table() {
       pfedhn(),
       pfedht(),
       pfedht_nohn(),
+      pfedht_gan(),
+      fedavg_gan(),
       lgfedavg(),
       fedrep(),
       fedbabu(),

@@ -21,12 +21,12 @@ void Optimizer::step(Tensor& w, Tensor& g) {
 }
 
 void Optimizer::adam(Tensor& w, const Tensor& g) {
-  constexpr double kBeta1 = 0.9, kBeta2 = 0.999, kEps = 1e-8;
+  constexpr double kBeta2 = 0.999, kEps = 1e-8;
   if (!first_.defined()) first_ = at::zeros_like(g), second_ = at::zeros_like(g);
   ++steps_;
-  first_.mul_(kBeta1).add_(g, 1 - kBeta1);
+  first_.mul_(beta1_).add_(g, 1 - beta1_);
   second_.mul_(kBeta2).addcmul_(g, g, 1 - kBeta2);
-  const double scale1 = 1 - std::pow(kBeta1, steps_), scale2 = 1 - std::pow(kBeta2, steps_);
+  const double scale1 = 1 - std::pow(beta1_, steps_), scale2 = 1 - std::pow(kBeta2, steps_);
   const auto root = second_.sqrt().div_(std::sqrt(scale2)).add_(kEps);
   w.addcdiv_(first_, root, -lr_ / scale1);
 }

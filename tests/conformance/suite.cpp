@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "conformance/conformance.hpp"
+#include "model/gan.hpp"
 #include "run/checkpoint.hpp"
 #include "support/engines.hpp"
 #include "support/toy.hpp"
@@ -360,6 +361,12 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
     const auto block = toy.download(toy.server(), id).at("kept.0").item<int64_t>();
     kept += layout.blocks().at(static_cast<size_t>(block)).size;
   }
+  // Networks beside the model, for pictures.
+  int64_t generator = 0, discriminator = 0;
+  if (toy.info.down.find("d_G") != std::string::npos) {
+    const Gan gan({toy.federation.sample_shape, toy.federation.classes});
+    generator = gan.generator.layout().numel(), discriminator = gan.discriminator.layout().numel();
+  }
   // All four clients.
   const std::map<std::string, int64_t> symbols{
       {"d", 4 * d},
@@ -368,6 +375,8 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
       {"d_A", 4 * layout.mask(Role::kAttention).sum().item<int64_t>()},
       {"d_BN", 4 * layout.mask(Role::kNorm).sum().item<int64_t>()},
       {"C", 4 * toy.federation.classes},
+      {"d_G", 4 * generator},
+      {"d_D", 4 * discriminator},
       {"kept", kept}};
   const auto down = numbers_of(toy.info.down, symbols), up = numbers_of(toy.info.up, symbols);
   ASSERT_TRUE(down && up) << "say what travels in .down and .up of the method's line: \"d\" for a "
