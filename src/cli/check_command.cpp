@@ -26,6 +26,12 @@ Range range_of(const std::vector<ClientData>& clients, Part part) {
   return out;
 }
 
+std::vector<int64_t> train_sizes(const std::vector<ClientData>& clients) {
+  std::vector<int64_t> out;
+  for (const auto& client : clients) out.push_back(client.train_size());
+  return out;
+}
+
 /// What a run would be.
 struct Plan {
   const Experiment& experiment;
@@ -81,6 +87,11 @@ std::string text_of(const Plan& plan) {
   if (const auto spent = privacy_spent(experiment, plan.clients(), experiment.run.rounds)) {
     line("privacy", spent->text(experiment.run.rounds));
     if (const auto weak = spent->warning(plan.clients()); !weak.empty()) line("", weak);
+  }
+  if (const auto spent =
+          samples_spent(experiment, train_sizes(federation.clients), experiment.run.rounds)) {
+    line("privacy", spent->text());
+    if (const auto weak = spent->warning(); !weak.empty()) line("", weak);
   }
   line("exposure", experiment.method.exposure);
   return text + "ready to run\n";

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "base/metric.hpp"
 #include "base/text.hpp"
 #include "cli/cell_report.hpp"
@@ -124,14 +126,30 @@ Status run_command(const RunArgs& args) {
   return ended(print(text));
 }
 
+/// As a summary has it; an infinite epsilon is null there.
+SamplesSpent read_samples_spent(const nlohmann::json& block) {
+  const auto whole = [&](const char* key) { return static_cast<int64_t>(number_at(block, key)); };
+  SamplesSpent out;
+  out.epsilon = block.at("epsilon").is_null() ? INFINITY : number_at(block, "epsilon");
+  out.delta = number_at(block, "delta"), out.rate = number_at(block, "rate");
+  out.client = whole("client"), out.samples = whole("samples"), out.steps = whole("steps");
+  return out;
+}
+
 /// What differential privacy the run gives; empty without any.
 std::string privacy_text(const Experiment& experiment, const nlohmann::json& summary) {
   const auto clients = static_cast<int64_t>(number_at(summary, "clients"));
-  const auto spent = privacy_spent(experiment, clients, experiment.run.rounds);
-  if (!spent) return "";
-  const auto weak = spent->warning(clients);
-  return fmt::format("differential privacy: {}\n{}", spent->text(experiment.run.rounds),
-                     weak.empty() ? "" : weak + "\n");
+  std::string out;
+  const auto add = [&](const std::string& text, const std::string& weak) {
+    out += fmt::format("differential privacy: {}\n{}", text, weak.empty() ? "" : weak + "\n");
+  };
+  if (const auto spent = privacy_spent(experiment, clients, experiment.run.rounds))
+    add(spent->text(experiment.run.rounds), spent->warning(clients));
+  if (const auto at = summary.find("sample_privacy"); at != summary.end()) {
+    const auto spent = read_samples_spent(*at);
+    add(spent.text(), spent.warning());
+  }
+  return out;
 }
 
 Result<std::string> finished_text(const Experiment& experiment, const nlohmann::json& summary,

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -13,7 +12,7 @@
 #include "guard/frame.hpp"
 #include "guard/upload_words.hpp"
 #include "io/tensor/tensor_codec.hpp"
-#include "privacy/entropy.hpp"
+#include "privacy/draws.hpp"
 
 namespace tessera {
 namespace {
@@ -75,13 +74,6 @@ Result<Tensor> take_entry(TensorDict& sealed, const std::string& name, at::Scala
 void silence(TensorDict& up) {
   for (auto& [name, tensor] : up)
     if (name == "loss") tensor = at::zeros_like(tensor);
-}
-
-/// Uniform in (0, 1), from the system.
-double system_uniform(SystemEntropy& entropy) {
-  std::array<uint8_t, 8> bytes{};
-  entropy.fill(bytes);
-  return (static_cast<double>(little_endian<uint64_t>(bytes) >> 11) + 0.5) * 0x1p-53;
 }
 
 /// Laplace of deviation 1, by the inverse of its distribution.
@@ -295,12 +287,10 @@ double Guard::norm(const TensorDict& up, const TensorDict& references) const {
 }
 
 std::function<double()> Guard::noise(double deviation, uint64_t key) const {
-  if (options_.dp && options_.dp->entropy == "system")
-    return [deviation, entropy = std::make_shared<SystemEntropy>()] {
-      const double u = system_uniform(*entropy), v = system_uniform(*entropy);
-      return deviation * std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v);
-    };
-  return [deviation, rng = std::make_shared<Rng>(key)] { return deviation * rng->normal(); };
+  const bool system = options_.dp && options_.dp->entropy == "system";
+  return [deviation, draws = std::make_shared<Draws>(system ? Draws::of_system() : Draws(key))] {
+    return deviation * draws->normal();
+  };
 }
 
 void Guard::perturb(TensorDict& up, const std::vector<Moved>& trained, uint64_t key) const {

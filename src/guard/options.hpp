@@ -12,6 +12,28 @@
 
 namespace tessera {
 
+/// Differential privacy of single samples, inside local training (train/sample_privacy.hpp).
+struct DpSgdGuard {
+  double bound = 1;
+  double sigma = 1;
+  double delta = 0;
+  std::string entropy = "seed";
+  static void options(auto& o, auto&& f) {
+    f(above("bound", 0, "longest gradient (Euclidean norm) of a sample"), o.bound);
+    f(at_least("sigma", 0,
+               "standard deviation of the noise, in bounds; 0: gradients are only clipped"),
+      o.sigma);
+    auto delta = at_least("delta", 0, "of the guarantee; 0: 1e-5, at most 1 / (10 samples)");
+    delta.max = 0.5;
+    f(delta, o.delta);
+    f(one_of("entropy", {"seed", "system"},
+             "where samples and noise are drawn from: the run's seed, so that the run can be "
+             "repeated, or the system, so that nobody can subtract it"),
+      o.entropy);
+  }
+  bool operator==(const DpSgdGuard&) const = default;
+};
+
 /// On the server: uploads whose change is longer than `times` the round's median are rejected.
 struct RejectGuard {
   double times = 10;
@@ -124,6 +146,7 @@ struct ZstdGuard {
 };
 
 struct GuardOptions {
+  std::optional<DpSgdGuard> dp_sgd;
   std::optional<RejectGuard> reject;
   std::optional<CountsGuard> counts;
   std::optional<ClipGuard> clip;
@@ -137,6 +160,7 @@ struct GuardOptions {
   /// f("name", optional guard) for every guard there is, in the order in which they act on a
   /// client.
   static void each(auto& o, auto&& f) {
+    f("dp-sgd", o.dp_sgd);
     f("reject", o.reject), f("counts", o.counts), f("clip", o.clip), f("perturb", o.perturb);
     f("prune", o.prune), f("dp", o.dp), f("secure-aggregation", o.secure);
     f("compress", o.compress), f("zstd", o.zstd);

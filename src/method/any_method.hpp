@@ -81,6 +81,8 @@ class AnyMethod {
   /// Why the server needs single uploads although the table says that their sum will do; empty: it
   /// does not.
   virtual std::string needs_each() const = 0;
+  /// Steps of local SGD that an upload of a round holds, of a client with n training samples.
+  virtual int64_t local_steps(int64_t n) const = 0;
   /// False: check() of data looks at nothing, so nobody has to open them for it.
   virtual bool checks_data() const = 0;
 };
@@ -231,6 +233,14 @@ class Erased final : public AnyMethod {
       return "";
   }
   bool checks_data() const override { return ChecksData<M>; }
+  int64_t local_steps(int64_t n) const override {
+    if constexpr (CountsSteps<M>)
+      return method_.local_steps(n);
+    else if constexpr (requires { method_.train.epochs; })
+      return method_.train.steps_on(n);
+    else
+      return 0;
+  }
 
  private:
   // The author's value as it is; tensors only when somebody asks.
@@ -291,6 +301,12 @@ struct MethodInfo {
   /// type is not Weighted; and whether they hold sums over a client's samples beside what was
   /// trained.
   bool changes = false, sums = false, statistics = false;
+  /// What guards inside local training must know. Empty: all that an upload tells of a client's
+  /// samples comes from one local_sgd over its training rows, with plain gradients, and nothing is
+  /// trained at evaluations that local_sgd could not do so, too. Else what there is besides, as the
+  /// end of "does not go with NAME, which …". A method that says nothing is refused.
+  std::string beyond_sgd =
+      "does not declare that its clients only run local_sgd (MethodInfo::beyond_sgd)";
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };

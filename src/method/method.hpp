@@ -210,6 +210,13 @@ concept NeedsEach = requires(const M m) {
   { m.needs_each() } -> std::same_as<std::string>;
 };
 
+/// Optional: steps of local_sgd in a round, of a client with n training samples, where they are not
+/// the epochs of [train]: what differential privacy is reckoned with.
+template <class M>
+concept CountsSteps = requires(const M m, int64_t n) {
+  { m.local_steps(n) } -> std::same_as<int64_t>;
+};
+
 /// Optional: check(), for any of these. One sentence that names the method, what it needs and what
 /// to change. Whether the method can work here at all, before anything is allocated:
 template <class M>

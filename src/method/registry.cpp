@@ -53,54 +53,68 @@ MethodInfo mosaic();
 
 namespace {
 
+/// For guards inside local training (MethodInfo::beyond_sgd): uploads come from one local_sgd; or
+/// what else a client does with its samples.
+MethodInfo plain(MethodInfo info) {
+  info.beyond_sgd.clear();
+  return info;
+}
+MethodInfo beyond(MethodInfo info, const char* what) {
+  info.beyond_sgd = what;
+  return info;
+}
+const char* const kMeta = "takes its gradient after steps of its own on other samples";
+const char* const kGan = "trains a generator and a discriminator beside its model";
+const char* const kAttention = "fits its attention to held-out samples beside its model";
+
 std::vector<MethodInfo>& table() {
   // clang-format off
   static std::vector<MethodInfo> lines{
-      local(),
-      centralized(),
-      majority(),
-      persistence(),
-      fedavg(),
-      fedsgd(),
-      fedprox(),
-      fedper(),
-      reptile(),
-      fedham(),
-      aml1(),
-      aml2(),
-      fedacs(),
-      fedavgmeta(),
-      fedpermeta(),
-      fedmeta_maml(),
-      fedmeta_metasgd(),
-      fedmetaper_maml(),
-      fedmetaper_metasgd(),
-      fomaml(),
-      imaml(),
-      ftl(),
-      fed_t(),
-      fed_t_a(),
-      pfedhn(),
-      pfedht(),
-      pfedht_nohn(),
-      pfedht_gan(),
-      fedavg_gan(),
-      lgfedavg(),
-      fedrep(),
-      fedbabu(),
-      fedbn(),
-      fedrod(),
-      fedhealth(),
-      ditto(),
-      peravg(),
-      pfedme(),
-      apfl(),
-      fedamp(),
-      pfedla(),
-      heurpfedla(),
-      pfedgp(),
-      prior(),
-      mosaic(),
+      beyond(local(), "sends nothing that would have to be hidden"),
+      beyond(centralized(), "trains on everybody's data at once"),
+      beyond(majority(), "trains nothing"),
+      beyond(persistence(), "trains nothing"),
+      plain(fedavg()),
+      beyond(fedsgd(), "sends a gradient of all samples and takes no local steps"),
+      plain(fedprox()),
+      plain(fedper()),
+      plain(reptile()),
+      beyond(fedham(), kAttention),
+      beyond(aml1(), kAttention),
+      beyond(aml2(), kAttention),
+      plain(fedacs()),
+      plain(fedavgmeta()),
+      plain(fedpermeta()),
+      beyond(fedmeta_maml(), kMeta),
+      beyond(fedmeta_metasgd(), kMeta),
+      beyond(fedmetaper_maml(), kMeta),
+      beyond(fedmetaper_metasgd(), kMeta),
+      beyond(fomaml(), kMeta),
+      beyond(imaml(), "solves for a gradient at the end of steps of its own"),
+      plain(ftl()),
+      plain(fed_t()),
+      beyond(fed_t_a(), "trains attention maps in its second stage, with gradients of its own"),
+      plain(pfedhn()),
+      plain(pfedht()),
+      plain(pfedht_nohn()),
+      beyond(pfedht_gan(), kGan),
+      beyond(fedavg_gan(), kGan),
+      plain(lgfedavg()),
+      beyond(fedrep(), "fits its head in passes of their own before each training of the base"),
+      plain(fedbabu()),
+      beyond(fedbn(), "keeps running statistics of a client's samples"),
+      beyond(fedrod(), "weighs its loss by how many samples of each class a client has"),
+      beyond(fedhealth(), "aligns covariances of a client's features, with a gradient of its own"),
+      plain(ditto()),
+      beyond(peravg(), kMeta),
+      beyond(pfedme(), "solves for a personal model with several gradients of each batch"),
+      beyond(apfl(), "takes two gradients of each batch, and one more for its mixture"),
+      plain(fedamp()),
+      plain(pfedla()),
+      plain(heurpfedla()),
+      beyond(pfedgp(), "fits a Gaussian process to all of a client's samples"),
+      beyond(prior(), "sends the shares of a client's classes beside its model"),
+      beyond(mosaic(), "sends moments of a client's features beside its model"),
   };
   // clang-format on
   return lines;

@@ -8,7 +8,9 @@
 #include <stdexcept>
 
 #include "model/fast/losses.hpp"
+#include "model/fast/per_sample.hpp"
 #include "model/gru_gradient.hpp"
+#include "model/gru_per_sample.hpp"
 
 namespace tessera {
 namespace {
@@ -92,6 +94,19 @@ Output Gru::forward(const Weights& at, const Tensor& x, const Pass& /*pass*/) co
 
 bool Gru::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                          Tensor& grad, double& value) const {
+  std::vector<double> unused;
+  return gradient(at, x, y, loss, nullptr, grad, unused, value);
+}
+
+bool Gru::clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                           const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                           double& value) const {
+  return gradient(at, x, y, loss, &clip, grad, norms, value);
+}
+
+bool Gru::gradient(const Weights& at, const Tensor& x, const Tensor& y, const Loss& loss,
+                   const Clip* clip, Tensor& grad, std::vector<double>& norms,
+                   double& value) const {
   check(x);
   const bool plain = at.w.scalar_type() == at::kFloat && at.w.is_contiguous() &&
                      grad.scalar_type() == at::kFloat && grad.is_contiguous();
@@ -116,6 +131,11 @@ bool Gru::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Lo
   const Tensor labels = y.contiguous();
   value = fast::loss_and_grad(loss, x.size(0), spec_.classes, labels.data_ptr<int64_t>(),
                               scores.data_ptr<float>());
+  if (clip) {
+    norms = sample_norms(packed, inputs, traces, scores, views[head]);
+    fast::clip_rows(*clip, x.size(0), x.size(0), spec_.classes, norms.data(),
+                    scores.data_ptr<float>());
+  }
   at::mm_out(grads[head], scores.t(), last);
   at::sum_out(grads[head + 1], scores, 0);
   Tensor above = scores.mm(views[head]).unsqueeze(0);

@@ -37,10 +37,18 @@ class Gru final : public Model {
   /// forward.
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  /// Of the same arguments.
+  bool clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                        double& value) const override;
+  std::string no_clipping() const override { return ""; }
   /// By hand for contiguous float32 weights.
   Tensor predict(const Weights& at, const Tensor& x) const override;
 
  private:
+  /// Clipped where there is a clip.
+  bool gradient(const Weights& at, const Tensor& x, const Tensor& y, const Loss& loss,
+                const Clip* clip, Tensor& grad, std::vector<double>& norms, double& value) const;
   /// Throws std::invalid_argument.
   void check(const Tensor& x) const;
 

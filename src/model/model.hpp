@@ -53,6 +53,13 @@ Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y);
 /// multi-label loss each class's own sigmoid. In fp64, where nearly certain classes still differ.
 Tensor class_probabilities(Loss::Kind kind, const Tensor& logits);
 
+/// What a single sample may contribute to a gradient (differential privacy).
+struct Clip {
+  double bound = 1;  // longest gradient of a sample; longer ones are scaled to it
+  double count = 1;  // what their sum is divided by
+  uint64_t key = 0;  // of dropout
+};
+
 /// Numbers to begin with instead of drawn ones: where `given_w` [d] and `given_b` [d_b] (bool) are
 /// true, those of `values` (float32).
 struct Start {
@@ -80,6 +87,20 @@ class Model {
   virtual bool value_and_grad(const Weights& /*at*/, const Tensor& /*x*/, const Tensor& /*y*/,
                               Loss /*loss*/, Tensor& /*grad*/, double& /*value*/) const {
     return false;
+  }
+  /// Where a model has the gradients g_i of single samples, all of a batch at once: writes
+  /// Σ g_i · min(1, bound / |g_i|) / count into `grad` [d] (every entry), all |g_i| into `norms`
+  /// (resized) and the mean loss into `value`. Where no g_i is longer than the bound and count is
+  /// the batch's size, it is the gradient of value_and_grad or of `forward` bit for bit. False =
+  /// no such path, and nothing written; no_clipping() says why. float32, at least one sample.
+  virtual bool clipped_gradient(const Weights& /*at*/, const Tensor& /*x*/, const Tensor& /*y*/,
+                                Loss /*loss*/, const Clip& /*clip*/, Tensor& /*grad*/,
+                                std::vector<double>& /*norms*/, double& /*value*/) const {
+    return false;
+  }
+  /// Why this model has no clipped_gradient, and what to do: "it …; use …". Empty: it has one.
+  virtual std::string no_clipping() const {
+    return "it has no gradients of single samples; use another one (`tessera models`)";
   }
   /// Logits in evaluation mode without autograd; overridden where a faster path exists.
   virtual Tensor predict(const Weights& at, const Tensor& x) const;

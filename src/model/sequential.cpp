@@ -1,6 +1,7 @@
 #include "model/sequential.hpp"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/key.hpp"
 #include "model/fast/fast_net.hpp"
 #include "model/fast/fold.hpp"
+#include "model/fast/per_sample.hpp"
 #include "model/layers.hpp"
 
 namespace tessera {
@@ -91,11 +93,31 @@ struct Listing {
   }
 };
 
+/// A layer as a pass met it; a linear one has no stage.
+struct LayerTrace {
+  Tensor in, out;
+  const ConvStage* conv;
+};
+
+/// [n]: squared norms of the gradients of a layer's weight and bias, sample by sample, from that of
+/// what came out of it.
+Tensor squares_of(const LayerTrace& layer, const Tensor& grad) {
+  if (!layer.conv) return (layer.in.square().sum(1) + 1) * grad.square().sum(1);
+  const std::vector<int64_t> kernel(2, layer.conv->kernel), pad(2, layer.conv->pad),
+      stride(2, layer.conv->stride);
+  const auto patches = at::im2col(layer.in, kernel, {1, 1}, pad, stride);  // [n, depth, pixels]
+  const auto above = grad.flatten(2);
+  return above.bmm(patches.transpose(1, 2)).square().sum({1, 2}) + above.sum(2).square().sum(1);
+}
+
 /// One pass over the layers in flat order.
 class Walk {
  public:
   Walk(const Layout& layout, const Layout& buffers, const Weights& at, const Pass& pass)
       : views_(layout.views(at.w)), norms_(buffers, at.b, pass.train), pass_(pass) {}
+
+  /// From now on, what goes into each layer and what comes out of it, before anything else.
+  void trace(std::vector<LayerTrace>& into) { trace_ = &into; }
 
   Tensor convolutions(const SequentialSpec& spec, const Tensor& x) {
     std::vector<int64_t> batch{x.size(0)};
@@ -105,7 +127,9 @@ class Walk {
     for (size_t i = 0; i < spec.convs.size(); ++i) {
       const auto& stage = spec.convs[i];
       const Tensor& weight = next();
+      const Tensor input = now;
       now = convolve(now, weight, next(), stage);
+      if (trace_) trace_->push_back({input, now, &stage});
       if (stage.batch_norm) now = normed(now);
       if (falls) now = activated(spec.activation, now);
       if (stage.pool > 0) now = at::max_pool2d(now, stage.pool, stage.pool_stride);
@@ -123,6 +147,7 @@ class Walk {
       features = now;
       const Tensor& weight = next();
       now = at::linear(now, weight, next());
+      if (trace_) trace_->push_back({features, now, nullptr});
       if (stage.batch_norm) now = normed(now);
       if (stage.relu) now = activated(spec.activation, now);
       if (stage.dropout > 0 && pass_.train) now = dropped(now, stage.dropout, derive(pass_.key, i));
@@ -141,6 +166,7 @@ class Walk {
   size_t next_ = 0;
   BatchNorms norms_;
   Pass pass_;
+  std::vector<LayerTrace>* trace_ = nullptr;
 };
 
 std::vector<int64_t> map_shape_of(const SequentialSpec& spec) {
@@ -201,6 +227,41 @@ bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor
                                 Tensor& grad, double& value) const {
   if (!fast_gradient_ || !by_hand(at.w) || !by_hand(grad) || x.requires_grad()) return false;
   return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
+}
+
+std::string Sequential::no_clipping() const {
+  if (buffers_.numel() == 0) return "";
+  return "its batch norms mix the samples of a batch, so none of them has a gradient of its own; "
+         "use a network without batch norm";
+}
+
+// Without kernels of its own, by autograd: the norms from what goes into each layer and the
+// gradient of what comes out of it, the sum from a second pass back over the same graph.
+bool Sequential::clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                                  const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                                  double& value) const {
+  if (buffers_.numel() > 0 || !by_hand(at.w) || !by_hand(grad) || x.size(0) < 1) return false;
+  if (fast_gradient_)
+    return fast_->clipped_gradient(at.w.data_ptr<float>(), x, y, loss, clip, grad.data_ptr<float>(),
+                                   norms, value);
+  const auto w = at.w.detach().requires_grad_(true);
+  std::vector<LayerTrace> layers;
+  Walk walk(layout_, buffers_, {w, at.b}, {true, clip.key});
+  walk.trace(layers);
+  const auto logits = walk.linears(spec_, walk.convolutions(spec_, x)).logits;
+  const auto mean_loss = loss_value(loss, logits, y);
+  std::vector<Tensor> outs;
+  for (const auto& layer : layers) outs.push_back(layer.out);
+  const auto grads = torch::autograd::grad({mean_loss}, outs, {}, /*retain_graph=*/true);
+  const at::NoGradGuard no_grad;
+  auto squares = at::zeros({x.size(0)}, at::kDouble);
+  for (size_t i = 0; i < layers.size(); ++i) squares += squares_of(layers[i], grads[i]);
+  norms = fast::norms_of({squares.data_ptr<double>(), squares.data_ptr<double>() + x.size(0)});
+  auto rows = grads.back().contiguous().clone();
+  fast::clip_rows(clip, x.size(0), x.size(0), rows.size(1), norms.data(), rows.data_ptr<float>());
+  grad.copy_(torch::autograd::grad({logits}, {w}, {rows})[0]);
+  value = mean_loss.item<double>();
+  return true;
 }
 
 bool Sequential::hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,

@@ -67,6 +67,10 @@ class Sequential final : public Model, public SecondOrder {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  bool clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                        double& value) const override;
+  std::string no_clipping() const override;
   bool hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                      const Tensor& v, Tensor& product) const override;
   Tensor predict(const Weights& at, const Tensor& x) const override;

@@ -142,6 +142,26 @@ bool Vit::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Lo
   return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
 }
 
+bool Vit::clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                           const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                           double& value) const {
+  const auto plain = [&](const Tensor& v) {
+    return v.scalar_type() == at::kFloat && v.is_contiguous() && v.numel() == layout_.numel();
+  };
+  if (!fast_gradient_ || !plain(at.w) || !plain(grad) || x.requires_grad()) return false;
+  return fast_->clipped_gradient(at.w.data_ptr<float>(), x, y, loss, clip, grad.data_ptr<float>(),
+                                 norms, value);
+}
+
+std::string Vit::no_clipping() const {
+  if (fast_gradient_) return "";
+  if (spec_.dropout > 0)
+    return "a Transformer with dropout has no gradients of single samples; use vit with dropout "
+           "= 0";
+  return "a Transformer has gradients of single samples only where width, head_width and twice "
+         "the width are multiples of 8; choose such sizes";
+}
+
 Tensor Vit::predict(const Weights& at, const Tensor& x) const {
   if (!fast_ || at.w.scalar_type() != at::kFloat) return Model::predict(at, x);
   const Tensor w = at.w.contiguous();

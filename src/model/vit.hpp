@@ -50,6 +50,11 @@ class Vit final : public Model {
   /// False with dropout, for other types than float32, and for shapes without fast kernels.
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  /// As value_and_grad.
+  bool clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                        double& value) const override;
+  std::string no_clipping() const override;
   /// Within rounding what forward gives.
   Tensor predict(const Weights& at, const Tensor& x) const override;
 

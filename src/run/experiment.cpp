@@ -395,7 +395,8 @@ class Loader {
                          "has its own; remove it",
                          experiment_.train.momentum));
     if (good("federation")) check_federation();
-    for (const auto& [name, why] : guard_conflicts(experiment_.guard, experiment_.method))
+    for (const auto& [name, why] :
+         guard_conflicts(experiment_.guard, experiment_.method, experiment_.train))
       report(place_of("guard." + name, ""), why);
     if (good("run")) check_kernels();
     check_model();

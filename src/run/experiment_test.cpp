@@ -105,7 +105,7 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(error(guard("clop") + kMethod),
               HasSubstr("unknown guard 'clop' (did you mean 'clip'?)"));
   EXPECT_THAT(error("[[guard]]\nbound = 1\n" + kMethod),
-              HasSubstr(":1:1: guards are named: write [[guard]], and below it name = \"reject\""));
+              HasSubstr(":1:1: guards are named: write [[guard]], and below it name = \"dp-sgd\""));
   EXPECT_THAT(error("[guard]\nclip = 1\n" + kMethod), HasSubstr("guards are named"));
   EXPECT_THAT(error(guard("clip") + guard("clip") + kMethod),
               HasSubstr("guard 'clip' is there twice"));
@@ -120,6 +120,12 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
               HasSubstr("guard 'compress' does not go with 'dp'"));
   EXPECT_THAT(error(guard("dp") + "[method]\nname = \"mosaic\"\n"),
               HasSubstr("guard 'dp' does not go with mosaic: its uploads hold sums"));
+  EXPECT_THAT(error(guard("dp-sgd") + "[method]\nname = \"peravg\"\n"),
+              HasSubstr("guard 'dp-sgd' does not go with peravg, which takes its gradient after"));
+  EXPECT_THAT(error(guard("dp-sgd") + "[train]\nclass_weights = \"balanced\"\n" + kMethod),
+              HasSubstr("guard 'dp-sgd' does not go with train.class_weights"));
+  EXPECT_TRUE(parse(guard("dp-sgd") + guard("dp") + kMethod, {.sets = {"guard.dp-sgd.sigma=2"}})
+                  .ok());
   EXPECT_TRUE(parse(guard("dp") + guard("compress") + "to = \"int8\"\n" + kMethod).ok());
 }
 

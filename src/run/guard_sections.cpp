@@ -61,12 +61,21 @@ void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
-                                                                 const MethodInfo& method) {
+                                                                 const MethodInfo& method,
+                                                                 const TrainOptions& train) {
   std::vector<std::pair<std::string, std::string>> out;
   const auto refuse = [&](const char* guard, const std::string& why) {
     out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
   };
   if (guards.secure) secure_conflicts(guards, method, refuse);
+  if (guards.dp_sgd && !method.beyond_sgd.empty())
+    refuse("dp-sgd", fmt::format("{}, which {}; remove it, or choose another method", method.name,
+                                 method.beyond_sgd));
+  if (guards.dp_sgd && guards.dp_sgd->sigma > 0 && train.class_weights != "none")
+    refuse("dp-sgd",
+           fmt::format("train.class_weights = \"{}\", which tells how many samples of each class a "
+                       "client has; set it to \"none\"",
+                       train.class_weights));
   if (!guards.dp) return out;
   if (guards.clip) refuse("clip", "'dp', which has a bound of its own; remove it");
   if (guards.dp->sigma == 0) return out;  // without noise it is a clip
@@ -85,6 +94,18 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
     refuse("dp",
            fmt::format("{}, which trains on everybody's data at once; remove it", method.name));
   return out;
+}
+
+TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards) {
+  if (const auto& dp = guards.dp_sgd)
+    train.privacy = SamplePrivacy{dp->bound, dp->sigma, dp->entropy == "system"};
+  return train;
+}
+
+Status check_guards(const GuardOptions& guards, const Model& model, const std::string& name) {
+  const auto why = guards.dp_sgd ? model.no_clipping() : "";
+  if (why.empty()) return ok();
+  return fail(Error::kInvalid, "guard 'dp-sgd' does not go with model '{}': {}", name, why);
 }
 
 }  // namespace tessera

@@ -21,6 +21,11 @@ std::string guards_text(GuardOptions guards);
 /// Guards that would undo or void another one, or that the method has no use for: name and one
 /// sentence.
 std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
-                                                                 const MethodInfo& method);
+                                                                 const MethodInfo& method,
+                                                                 const TrainOptions& train = {});
+/// [train] as it is behind the guards that act inside of it.
+TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards);
+/// Whether the network can be trained behind them: kInvalid in one sentence.
+Status check_guards(const GuardOptions& guards, const Model& model, const std::string& name);
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "run/guard_sections.hpp"
+
 namespace tessera {
 namespace {
 
@@ -39,6 +41,64 @@ TEST(PrivacySpent, DeltaFollowsFromTheClientsAndAWeakOneIsSaid) {
   EXPECT_THAT(few->warning(20), ::testing::HasSubstr("with 20 clients"));
   EXPECT_FALSE(spent("[method]\nname = \"fedavg\"\n", 20, 40));
   EXPECT_FALSE(spent("[[guard]]\nname = \"dp\"\nsigma = 0\n[method]\nname = \"fedavg\"\n", 20, 40));
+}
+
+TEST(SamplesSpent, NetworksThatMixSamplesAreRefusedByName) {
+  GuardOptions guards;
+  guards.dp_sgd.emplace();
+  const Shape shape{{1, 28, 28}, 10};
+  EXPECT_TRUE(check_guards(guards, **make_model("lenet", shape), "lenet").ok());
+  const auto mixed = check_guards(guards, **make_model("lenet16-bn", shape), "lenet16-bn");
+  EXPECT_THAT(message(mixed),
+              ::testing::AllOf(::testing::HasSubstr("does not go with model 'lenet16-bn'"),
+                               ::testing::HasSubstr("use a network without batch norm")));
+  EXPECT_TRUE(check_guards({}, **make_model("lenet16-bn", shape), "lenet16-bn").ok());
+}
+
+const std::string kDpSgd =
+    "[[guard]]\nname = \"dp-sgd\"\nsigma = 1.0\n[train]\nbatch = 10\nepochs = 2\n";
+
+std::optional<SamplesSpent> of_samples(const std::string& text, const std::vector<int64_t>& samples,
+                                       int64_t rounds) {
+  const auto experiment = parse_experiment(text, "e.toml", {});
+  EXPECT_TRUE(experiment.ok()) << experiment.status();
+  return samples_spent(*experiment, samples, rounds);
+}
+
+// 1000 samples in batches of 10: q = 0.01, 100 steps an epoch; 5 rounds of 2 epochs are the table's
+// 1000 steps: 2.108. 100 samples: q = 0.1 and 100 steps: 7.973, the weaker promise.
+TEST(SamplesSpent, IsTheTables) {
+  const std::string fedavg = kDpSgd + "[method]\nname = \"fedavg\"\n";
+  const auto large = of_samples(fedavg, {1000, 0}, 5);
+  ASSERT_TRUE(large);
+  EXPECT_NEAR(large->epsilon, 2.108, 0.01);
+  EXPECT_EQ(large->steps, 1000);
+  EXPECT_EQ(large->delta, 1e-5);
+  EXPECT_EQ(large->rate, 0.01);
+  const auto worst = of_samples(fedavg, {1000, 100, 0, 100}, 5);
+  EXPECT_NEAR(worst->epsilon, 7.973, 0.01);
+  EXPECT_EQ(worst->client, 1);
+  EXPECT_THAT(worst->text(), ::testing::HasSubstr("(100 samples, 100 steps)"));
+  EXPECT_EQ(worst->warning(), "");
+  EXPECT_THAT(of_samples(fedavg, {100}, 50)->warning(), ::testing::HasSubstr("more noise"));
+  EXPECT_FALSE(of_samples(fedavg, {0, 0}, 5)) << "nobody has told how many there are";
+  EXPECT_FALSE(of_samples("[method]\nname = \"fedavg\"\n", {100}, 5));
+}
+
+TEST(SamplesSpent, DeltaIsBelowOneInTenTimesTheSamples) {
+  const auto many = of_samples(kDpSgd + "[method]\nname = \"fedavg\"\n", {100000}, 1);
+  EXPECT_DOUBLE_EQ(many->delta, 1e-6);
+}
+
+// Steps as the method takes them; rounds are those that ask the client.
+TEST(SamplesSpent, CountsWhatWasUploaded) {
+  const auto hyper = of_samples(kDpSgd + "[method]\nname = \"pfedhn\"\n", {100}, 3);
+  EXPECT_EQ(hyper->steps, 3 * 50);
+  const auto some =
+      of_samples(kDpSgd + "[federation]\nparticipation = 0.5\n[method]\nname = \"fedavg\"\n",
+                 std::vector<int64_t>(10, 100), 8);
+  EXPECT_GE(some->steps, 4 * 20) << "somebody is asked as often as the mean";
+  EXPECT_LT(some->steps, 8 * 20) << "nobody in all rounds";
 }
 
 }  // namespace

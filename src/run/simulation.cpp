@@ -7,6 +7,7 @@
 #include "base/text.hpp"
 #include "model/fast/kernels.hpp"
 #include "privacy/sum_plan.hpp"
+#include "run/guard_sections.hpp"
 #include "run/pooled.hpp"
 #include "run/warm_start.hpp"
 
@@ -85,7 +86,9 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
     TESSERA_ASSIGN(auto note, warm_start(*model, experiment.model.start));
     if (notes) notes->push_back(std::move(note));
   }
-  const auto train = resolved(experiment.train, facts.multi_label_loss);
+  TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard, *model, experiment.model.name));
+  const auto train =
+      guarded_train(resolved(experiment.train, facts.multi_label_loss), experiment.guard);
   auto method = experiment.draft->build(train);
   const GuardedRun guarded{.changes = experiment.method.changes,
                            .sums = experiment.method.sums || method->additive(),

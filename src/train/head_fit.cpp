@@ -42,8 +42,10 @@ Trained fit_head(const Weights& start, const Site& site, const TrainOptions& opt
     return mean_loss.item<double>();
   };
   const Split parts(model.layout(), layers);
-  return local_sgd(start, site, options,
-                   {.epochs = epochs, .gradient = in_evaluation, .only = parts.mask()});
+  Job job{.epochs = epochs, .gradient = in_evaluation, .only = parts.mask()};
+  // Clipped gradients are of networks without batch norms alone, which need no evaluation mode.
+  if (options.privacy) job.gradient = nullptr;
+  return local_sgd(start, site, options, job);
 }
 
 }  // namespace tessera

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 #include "base/key.hpp"
 #include "train/epochs.hpp"
 #include "train/optimizer.hpp"
+#include "train/sample_privacy.hpp"
 
 namespace tessera {
 
@@ -35,11 +37,19 @@ Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& op
   Tensor frozen;
   if (job.only) frozen = job.only->logical_not();
   const auto loss = options.loss_on(site.data);
+  std::optional<PrivateSteps> guarded;
+  if (options.privacy && job.gradient)
+    throw std::logic_error("guard 'dp-sgd' does not go with a gradient of the method's own");
+  if (options.privacy && steps > 0) guarded.emplace(site, job.part, options);
+  const auto next_gradient = [&]() -> double {
+    if (guarded) return guarded->gradient(stream, out.weights, grad);
+    const auto [batch, key] = stream.next();
+    return job.gradient ? job.gradient(out.weights, batch, key, grad)
+                        : batch_gradient(site.model, out.weights, batch, loss, key, grad);
+  };
   double loss_sum = 0;
   for (; out.steps < steps; ++out.steps) {
-    const auto [batch, key] = stream.next();
-    loss_sum += job.gradient ? job.gradient(out.weights, batch, key, grad)
-                             : batch_gradient(site.model, out.weights, batch, loss, key, grad);
+    loss_sum += next_gradient();
     if (job.hook) job.hook(out.weights.w, grad);
     if (job.only) {
       // Restored after the step: weight decay and momentum must not move what is frozen either.

@@ -31,12 +31,14 @@ struct Job {
 
 struct Trained {
   Weights weights;
-  double loss = 0;  // mean over all steps, as seen before each step
+  double loss = 0;  // mean over all steps, as seen before each step; NaN with options.privacy
   int64_t steps = 0;
 };
 
 /// Mini-batch training from `start`, which is left as it is. A new random order every epoch; the
-/// last batch may be smaller. A part without samples returns `start` and no steps.
+/// last batch may be smaller. A part without samples returns `start` and no steps. With
+/// options.privacy the steps are those of train/sample_privacy.hpp; a job with a gradient of its
+/// own then throws std::logic_error.
 Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
                   const Job& job = {});
 

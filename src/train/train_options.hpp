@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/options.hpp"
@@ -10,6 +11,13 @@
 #include "model/model.hpp"
 
 namespace tessera {
+
+/// What guard 'dp-sgd' asks of every step (train/sample_privacy.hpp).
+struct SamplePrivacy {
+  double bound = 1;     // longest gradient of a sample
+  double sigma = 1;     // deviation of the noise, in bounds; 0: none, and batches as ever
+  bool system = false;  // draws come from the system, not from the site's key
+};
 
 /// The same for all clients and rounds of a run. A plain value; methods hold a copy in which `loss`
 /// is resolved. Ranges are checked when an experiment is loaded, not here.
@@ -29,6 +37,8 @@ struct TrainOptions {
   std::string loss = "auto";
   /// Of training alone: evaluations and validation losses count every sample once.
   std::string class_weights = "none";
+  /// No option of [train]: set for the guard by whoever begins the run.
+  std::optional<SamplePrivacy> privacy = std::nullopt;
 
   static void options(auto& o, auto&& f) {
     f(between("epochs", 1, 100000, "passes over a client's training data per round"), o.epochs);
@@ -53,6 +63,8 @@ struct TrainOptions {
   double decay_at(int64_t round) const {
     return std::pow(lr_decay, static_cast<double>(round - 1));
   }
+  /// Steps that `epochs` passes over n samples take.
+  int64_t steps_on(int64_t n) const { return epochs * ((n + batch - 1) / batch); }
   /// "auto" must have been resolved before training: it would count as cross-entropy.
   Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }
   /// The loss that training on these data makes small: loss_kind() with the weights of the classes.

@@ -252,7 +252,7 @@ TEST(Guards, TopKLearnsToo) {
 }
 
 std::vector<std::pair<std::string, GuardOptions>> defences() {
-  std::vector<std::pair<std::string, GuardOptions>> out(7);
+  std::vector<std::pair<std::string, GuardOptions>> out(8);
   out[0].first = "clip", out[0].second.clip = ClipGuard{.bound = 0.5};
   out[1].first = "dp", out[1].second.dp = DpGuard{.bound = 0.5, .sigma = 0.1};
   out[2].first = "perturb", out[2].second.perturb = PerturbGuard{};
@@ -260,6 +260,7 @@ std::vector<std::pair<std::string, GuardOptions>> defences() {
   out[4].first = "reject", out[4].second.reject = RejectGuard{};
   out[5].first = "counts", out[5].second.counts = CountsGuard{.digits = 1};
   out[6].first = "secure-aggregation", out[6].second.secure = SecureAggregationGuard{};
+  out[7].first = "dp-sgd", out[7].second.dp_sgd = DpSgdGuard{.sigma = 0.5};
   return out;
 }
 
@@ -305,10 +306,84 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
               ::testing::UnorderedElementsAre(
                   // uploads with sums over samples
                   "prior dp", "mosaic dp",
+                  // more than local SGD, or nothing of it
+                  "local dp-sgd", "majority dp-sgd", "persistence dp-sgd", "fedsgd dp-sgd",
+                  "fedham dp-sgd", "aml1 dp-sgd", "aml2 dp-sgd", "fedmeta-maml dp-sgd",
+                  "fedmeta-metasgd dp-sgd", "fedmetaper-maml dp-sgd", "fedmetaper-metasgd dp-sgd",
+                  "fomaml dp-sgd", "imaml dp-sgd", "fed_t_a dp-sgd", "fedrep dp-sgd",
+                  "fedbn dp-sgd", "fedrod dp-sgd", "fedhealth dp-sgd", "peravg dp-sgd",
+                  "pfedme dp-sgd", "apfl dp-sgd", "pfedgp dp-sgd", "prior dp-sgd", "mosaic dp-sgd",
                   // whole models beside changes, or instead of them
                   "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
                   "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
                   "fedpermeta prune", "fedpermeta reject"));
+}
+
+/// A network whose samples nobody sees but through clipped gradients, which it counts.
+class Sealed final : public Model {
+ public:
+  explicit Sealed(std::shared_ptr<const Model> net) : net_(std::move(net)) {}
+  const Layout& layout() const override { return net_->layout(); }
+  const Layout& buffers() const override { return net_->buffers(); }
+  Weights init(uint64_t key) const override { return net_->init(key); }
+  Output forward(const Weights&, const Tensor&, const Pass&) const override { throw peeped(); }
+  Tensor predict(const Weights&, const Tensor&) const override { throw peeped(); }
+  bool value_and_grad(const Weights&, const Tensor&, const Tensor&, Loss, Tensor&,
+                      double&) const override {
+    throw peeped();
+  }
+  bool clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, Tensor& grad, std::vector<double>& norms,
+                        double& value) const override {
+    ++steps;
+    return net_->clipped_gradient(at, x, y, loss, clip, grad, norms, value);
+  }
+  std::string no_clipping() const override { return ""; }
+  mutable int64_t steps = 0;
+
+ private:
+  static std::logic_error peeped() { return std::logic_error("it looked at single samples"); }
+  std::shared_ptr<const Model> net_;
+};
+
+// What the table declares of guards inside training, held to the methods themselves: an upload
+// takes clipped gradients alone, and as many as are accounted for.
+TEST(Guards, UploadsBehindDpSgdAreClippedGradientsAndAllAreCounted) {
+  GuardOptions guard;
+  guard.dp_sgd = DpSgdGuard{.sigma = 0};  // batches as ever: none is empty
+  int64_t plain = 0;
+  for (const auto& info : methods()) {
+    if (!info.beyond_sgd.empty()) continue;
+    ++plain;
+    auto options = defended(info, guard);
+    options.train.epochs = 3;
+    auto toy = toy_of(options);
+    toy.play(1, 1);
+    const auto down = toy.download(toy.server(), 1, Why::kTrain, {}, 2);
+    const Sealed sealed(toy.model);
+    const auto& real = toy.federation.clients[1];
+    const auto setup = toy.session->client_setup(2);
+    const Setup watched{sealed,    setup.clients,   setup.rounds, setup.participation,
+                        setup.key, setup.newcomers, setup.round};
+    const Local local{{sealed, real, 2, 42}, watched, 1};
+    toy.method->local_update(toy.state(1), down, local);
+    // Ditto's own model takes as many again, and stays where it is.
+    const int64_t models = info.name == "ditto" ? 2 : 1;
+    EXPECT_EQ(sealed.steps, models * toy.method->local_steps(real.train_size())) << info.name;
+  }
+  EXPECT_EQ(plain, 18);
+}
+
+// What does nothing changes nothing.
+TEST(Guards, DpSgdWithoutNoiseAndClippingLeavesEveryBit) {
+  GuardOptions idle;
+  idle.dp_sgd = DpSgdGuard{.bound = 1e9, .sigma = 0};
+  for (const char* method : {"fedavg", "fedper", "fedacs", "ditto", "fedbabu"}) {
+    auto plain = make_toy(noisy(method)), guarded_by = make_toy(guarded(method, idle));
+    plain.play(1, 3), guarded_by.play(1, 3);
+    EXPECT_EQ(fingerprint(plain), fingerprint(guarded_by)) << method;
+    EXPECT_EQ(losses_of(plain.evaluate(3)), losses_of(guarded_by.evaluate(3))) << method;
+  }
 }
 
 // Whether uploads are models or changes is declared; here it shows in their numbers.

@@ -6,6 +6,7 @@
 #include "base/key.hpp"
 #include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
+#include "run/guard_sections.hpp"
 #include "tensor/trie_sum.hpp"
 
 namespace tessera::test {
@@ -109,7 +110,7 @@ namespace {
 std::shared_ptr<const AnyMethod> built_of(const ToyOptions& options) {
   auto draft = find_method(options.method)->draft();
   set_options(*draft, options);
-  return draft->build(options.train);
+  return draft->build(guarded_train(options.train, options.guard));
 }
 
 Session session_of(const Toy& toy, const ToyOptions& options) {

@@ -53,6 +53,7 @@ struct PFedHN {
     });
   }
 
+  int64_t local_steps(int64_t n) const { return steps > 0 && n > 0 ? steps : train.steps_on(n); }
   Job work(const Local& local) const {
     if (steps == 0) return {};
     const int64_t per_epoch =

@@ -166,6 +166,7 @@ struct FedAcs {
     const auto row = numbers<double>(circle.similarity[static_cast<int64_t>(self)]);
     return towards(collaborators(row, self, circle.threshold, min_group), self, alpha);
   }
+  int64_t local_steps(int64_t n) const { return steps > 0 && n > 0 ? steps : train.steps_on(n); }
   Job work(const Local& local) const {
     if (steps == 0) return {};
     const int64_t batches = (local.data.train_size() + train.batch - 1) / train.batch;

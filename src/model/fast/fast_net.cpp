@@ -275,11 +275,16 @@ bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, L
   forward(w, data, n, at);
   value = fast::loss_and_grad(loss, n, classes(), labels.data_ptr<int64_t>(),
                               at.linear_out[linears_.size() - 1]);
-  backward_linears(w, data, n, at, grad);
-  if (convs_.empty()) return true;
-  unflatten(n, at);
-  for (size_t i = convs_.size(); i-- > 0;) backward_conv(i, w, data, n, at, grad);
+  backward(w, data, n, at, grad);
   return true;
+}
+
+void FastNet::backward(const float* w, const float* x, int64_t n, const Buffers& at,
+                       float* grad) const {
+  backward_linears(w, x, n, at, grad);
+  if (convs_.empty()) return;
+  unflatten(n, at);
+  for (size_t i = convs_.size(); i-- > 0;) backward_conv(i, w, x, n, at, grad);
 }
 
 template <class Some>

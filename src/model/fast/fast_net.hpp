@@ -30,6 +30,11 @@ class FastNet {
   /// torch.
   bool value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss, float* grad,
                       double& value) const;
+  /// As Model::clipped_gradient: Σ g_i · min(1, bound / |g_i|) / count over the gradients g_i of
+  /// single samples, and all |g_i|. False, and nothing written, as above.
+  bool clipped_gradient(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, float* grad, std::vector<double>& norms,
+                        double& value) const;
   /// The Hessian of the same mean loss times `v`, into `product` (every entry of both in flat
   /// order). False, and nothing written, as above.
   bool hessian_times(const float* w, const Tensor& x, const Tensor& y, Loss loss, const float* v,
@@ -79,6 +84,15 @@ class FastNet {
   void unflatten(int64_t n, const Buffers& at) const;
   /// The gradient of a convolution's pooled output, from image `image` on.
   fast::Plane<const float> above(size_t layer, int64_t image, const Buffers& at) const;
+
+  /// From the logits' gradient down, once forward() has been.
+  void backward(const float* w, const float* x, int64_t n, const Buffers& at, float* grad) const;
+
+  // per_sample.cpp: each adds the squared norms of a layer's gradients, sample by sample
+  void add_linears(const float* w, const float* x, int64_t n, const Buffers& at,
+                   std::vector<double>& squares) const;
+  void add_conv(size_t layer, const float* w, const float* x, int64_t n, const Buffers& at,
+                std::vector<double>& squares) const;
 
   // fast_hessian.cpp
   void along_forward(const Curvature& pass) const;

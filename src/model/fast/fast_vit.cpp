@@ -4,10 +4,12 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 
 #include "model/fast/arena.hpp"
 #include "model/fast/losses.hpp"
+#include "model/fast/per_sample.hpp"
 #include "model/layers.hpp"
 
 namespace tessera {
@@ -289,8 +291,55 @@ void FastVit::backward(const float* w, int64_t n, const Buffers& at, float* grad
   backward_embedding(n, at, grad);
 }
 
+FastVit::Buffers FastVit::sample(const Buffers& at, int64_t i) const {
+  Buffers out = at;
+  const int64_t dim = spec_.dim, inner = spec_.inner(), tokens = i * spec_.tokens();
+  for (size_t k = 0; k < blocks_.size(); ++k) {
+    auto& block = out.blocks[k];
+    const auto shape = attention(k);
+    const int64_t asking = i * shape.queries;
+    block.x += tokens * dim;
+    block.normed1 += tokens * dim, block.stats1 += 2 * tokens;
+    block.qkv += tokens * 3 * inner, block.shares += i * shape.shares_size();
+    block.mixed += asking * inner, block.middle += asking * dim;
+    block.normed2 += asking * dim, block.stats2 += 2 * asking;
+    block.slope += asking * spec_.mlp, block.hidden += asking * spec_.mlp;
+  }
+  out.patches += i * spec_.patches() * spec_.patch_size();
+  out.embedded += i * spec_.patches() * dim;
+  out.last += i * dim, out.features += i * dim;
+  out.stats += 2 * i, out.logits += i * spec_.classes;
+  return out;
+}
+
+// Every weight is used by all tokens of a sample, so its gradient is formed as it is, sample by
+// sample; activations stay what they were.
+std::vector<double> FastVit::squares(const float* w, int64_t n, const Buffers& at,
+                                     float* scratch) const {
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) {
+    std::fill_n(scratch, parameters_, 0.0f);
+    backward(w, 1, sample(at, i), scratch);
+    out.push_back(fast::squares_of(scratch, parameters_));
+  }
+  return out;
+}
+
 bool FastVit::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
                              float* grad, double& value) const {
+  std::vector<double> unused;
+  return gradient(w, x, y, loss, nullptr, grad, unused, value);
+}
+
+bool FastVit::clipped_gradient(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                               const Clip& clip, float* grad, std::vector<double>& norms,
+                               double& value) const {
+  return gradient(w, x, y, loss, &clip, grad, norms, value);
+}
+
+bool FastVit::gradient(const float* w, const Tensor& x, const Tensor& y, const Loss& loss,
+                       const Clip* clip, float* grad, std::vector<double>& norms,
+                       double& value) const {
   if (x.dim() < 1 || x.size(0) < 1 || x.scalar_type() != at::kFloat) return false;
   const int64_t n = x.size(0);
   if (x.numel() != n * sample_size()) return false;
@@ -298,6 +347,8 @@ bool FastVit::value_and_grad(const float* w, const Tensor& x, const Tensor& y, L
   const Tensor samples = x.contiguous(), labels = y.contiguous();
 
   std::fill_n(grad, parameters_, 0.0f);
+  std::vector<float> scratch(clip ? static_cast<size_t>(parameters_) : 0);
+  norms.clear();
   value = 0;
   const int64_t group = std::max<int64_t>(1, kTokensAtATime / spec_.tokens());
   for (int64_t i = 0; i < n; i += group) {
@@ -308,6 +359,11 @@ bool FastVit::value_and_grad(const float* w, const Tensor& x, const Tensor& y, L
     value += share * fast::loss_and_grad(loss, some, spec_.classes, labels.data_ptr<int64_t>() + i,
                                          at.logits);
     for (int64_t k = 0; k < some * spec_.classes; ++k) at.logits[k] *= static_cast<float>(share);
+    if (clip) {
+      for (const double square : squares(w, some, at, scratch.data()))
+        norms.push_back(static_cast<double>(n) * std::sqrt(square));
+      fast::clip_rows(*clip, n, some, spec_.classes, norms.data() + i, at.logits);
+    }
     backward(w, some, at, grad);
   }
   return true;

@@ -30,6 +30,10 @@ class FastVit {
   /// kind. Throws std::out_of_range on a class outside the network's.
   bool value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss, float* grad,
                       double& value) const;
+  /// As Model::clipped_gradient; false, and nothing written, as above.
+  bool clipped_gradient(const float* w, const Tensor& x, const Tensor& y, Loss loss,
+                        const Clip& clip, float* grad, std::vector<double>& norms,
+                        double& value) const;
   /// Logits [n, classes]; x float32 with n samples.
   void predict(const float* w, const Tensor& x, float* logits) const;
 
@@ -54,6 +58,13 @@ class FastVit {
                           float* grad) const;
   void backward_embedding(int64_t n, const Buffers& at, float* grad) const;
   void backward(const float* w, int64_t n, const Buffers& at, float* grad) const;
+  /// Clipped where there is a clip.
+  bool gradient(const float* w, const Tensor& x, const Tensor& y, const Loss& loss,
+                const Clip* clip, float* grad, std::vector<double>& norms, double& value) const;
+  /// What belongs to sample i.
+  Buffers sample(const Buffers& at, int64_t i) const;
+  /// Of the gradients of single samples; `scratch` has as many floats as there are parameters.
+  std::vector<double> squares(const float* w, int64_t n, const Buffers& at, float* scratch) const;
 
   VitSpec spec_;
   const fast::Kernels& kernels_;
