@@ -81,7 +81,8 @@ Result<Bytes> HeldUploads::mask(const Task& task, Held& held) const {
                             held.key);
   held.masked = true;
   const auto up = std::exchange(held.up, {});
-  TESSERA_ASSIGN(auto words, to_words(up, held.loss,
+  const double loss = guard_.hides_loss() ? 0 : held.loss;
+  TESSERA_ASSIGN(auto words, to_words(up, loss,
                                       {.guard = *guard_.options().secure,
                                        .exponent = held.exponent,
                                        .clients = static_cast<int64_t>(clients)}));

@@ -72,6 +72,9 @@ class Guard {
   /// Whether single uploads stay with their clients, and the server gets the sum of a round alone:
   /// then nothing is sealed or opened, but protect()ed and summed (guard/upload_words.hpp).
   bool hides() const { return options_.secure.has_value(); }
+  /// Whether clients tell no training loss: it would say of the samples what the noise of training
+  /// hides. It is NaN then.
+  bool hides_loss() const { return options_.dp_sgd && options_.dp_sgd->sigma > 0; }
 
   /// On the client. `down` is what it was sent, not framed; `key` decides how int8 rounds. What
   /// top-k leaves out of this upload is added to `memory`, and what was there before is sent with

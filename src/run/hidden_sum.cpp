@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/key.hpp"
 #include "engine/held_uploads.hpp"
@@ -176,7 +177,9 @@ HiddenSum sum_hidden(const HiddenRound& round) {
   }
   out.counted = outcome.counted;
   out.mean = std::move(summed->mean);
-  out.loss = summed->loss / static_cast<double>(out.counted.size());
+  out.loss = round.session.guard().hides_loss()
+                 ? std::nan("")
+                 : summed->loss / static_cast<double>(out.counted.size());
   return out;
 }
 

@@ -94,6 +94,20 @@ TEST(SecureAggregation, TheMeanIsThePlainMean) {
   }
 }
 
+// Guard 'dp-sgd' keeps the loss back: no number may stand for it, and none may stop the sum.
+TEST(SecureAggregation, ALossThatIsKeptBackStopsNoSum) {
+  auto options = noisy("fedavg");
+  options.guard.dp_sgd = DpSgdGuard{.sigma = 0.5};
+  auto plain = toy_of(options);
+  options.guard.secure.emplace();
+  auto secure = toy_of(options);
+  const auto report = secure.play(1, 1).at(0);
+  EXPECT_TRUE(report.counted);
+  EXPECT_TRUE(std::isnan(report.loss));
+  plain.play(1, 1);
+  EXPECT_LT(distance(plain.server(), secure.server()), 1e-6);
+}
+
 TEST(SecureAggregation, NeitherThreadsNorTheWireNorAnOrderChangeABit) {
   auto options = hidden("fedper");
   options.federation.drop_rate = 0.3, options.rounds = 4;
