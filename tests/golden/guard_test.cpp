@@ -301,14 +301,23 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
       }
     }
   }
-  EXPECT_THAT(refused,
-              ::testing::UnorderedElementsAre(
-                  // uploads with sums over samples
-                  "prior dp", "mosaic dp",
-                  // whole models beside changes, or instead of them
-                  "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
-                  "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
-                  "fedpermeta prune", "fedpermeta reject"));
+  EXPECT_THAT(
+      refused,
+      ::testing::UnorderedElementsAre(
+          // uploads with sums over samples
+          "prior dp", "mosaic dp",
+          // whole models beside changes, or instead of them
+          "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
+          "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
+          "fedpermeta prune", "fedpermeta reject",
+          // servers that need single uploads, or keep heads of all clients
+          "fedham secure-aggregation", "aml1 secure-aggregation", "aml2 secure-aggregation",
+          "fedacs secure-aggregation", "fedamp secure-aggregation", "pfedla secure-aggregation",
+          "heurpfedla secure-aggregation", "pfedhn secure-aggregation", "pfedht secure-aggregation",
+          "fedpermeta secure-aggregation",
+          // nothing is uploaded
+          "local secure-aggregation", "majority secure-aggregation",
+          "persistence secure-aggregation"));
 }
 
 // Whether uploads are models or changes is declared; here it shows in their numbers.
