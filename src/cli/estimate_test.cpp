@@ -44,6 +44,9 @@ TEST(Estimate, KnowsWhatAClientSendsAndKeeps) {
                              "0.1\n[[guard]]\nname = \"zstd\"\nlevel = 1\n");
   EXPECT_EQ(thin.bytes_up, 8 * ((kParameters + 9) / 10)) << "as sealed, before zstd";
   EXPECT_EQ(thin.bytes_kept, 4 * kParameters) << "what was left out";
+  const auto hidden = estimate("fedavg", "[[guard]]\nname = \"secure-aggregation\"\n");
+  EXPECT_GT(hidden.bytes_up, 8 * kParameters) << "words, keys and shares";
+  EXPECT_LT(hidden.bytes_up, 8 * kParameters + 5000);
 }
 
 }  // namespace

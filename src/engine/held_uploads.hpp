@@ -40,10 +40,10 @@ class HeldUploads {
   /// before. Gives what the server is told: {"exponent"}. `key` decides the client's share of
   /// noise. kInvalid: numbers that are not finite, or a weight out of range.
   Result<TensorDict> hold(const Task& task, TensorDict up, double loss, uint64_t key);
-  /// What a task of kGuard asks for. kNotFound: nothing is held for its round and attempt. kInvalid:
-  /// no message that an honest server sends now, or an upload that cannot be encoded; then the
-  /// client's part is over. An upload is masked once: it leaves memory with the masked one, and no
-  /// second sum can be had of it.
+  /// What a task of kGuard asks for. kNotFound: nothing is held for its round and attempt.
+  /// kInvalid: no message that an honest server sends now, or an upload that cannot be encoded;
+  /// then the client's part is over. An upload is masked once: it leaves memory with the masked
+  /// one, and no second sum can be had of it.
   Result<TensorDict> answer(const Task& task);
   /// The round is settled: forgets what is held for it.
   void drop(const Task& task);

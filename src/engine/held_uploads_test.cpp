@@ -35,17 +35,15 @@ struct Room {
     return *make_sum_plan(4, 5, {0, 1, 2}, entropy);
   }
   static Task task(ClientId id, TensorDict down = {}) {
-    return {.client = id,
-            .kind = TaskKind::kGuard,
-            .round = 4,
-            .attempt = 2,
-            .down = std::move(down)};
+    return {
+        .client = id, .kind = TaskKind::kGuard, .round = 4, .attempt = 2, .down = std::move(down)};
   }
   /// What the server sends to a client now.
   TensorDict message(ClientId id) const {
     constexpr std::array kNames{"plan", "keys", "shares", "request"};
     const auto stage = server.stage();
-    TensorDict out{{kNames[static_cast<size_t>(stage)], tensor_of_message(*server.message_for(id))}};
+    TensorDict out{
+        {kNames[static_cast<size_t>(stage)], tensor_of_message(*server.message_for(id))}};
     if (stage == SumStage::kKeys) out.emplace("exponent", at::scalar_tensor(2, at::kLong));
     return out;
   }
@@ -123,9 +121,8 @@ TEST(HeldUploads, FollowNoPlanOfAnotherRoundOrForm) {
               FailsWith(Error::kInvalid, "has no plan"));
   auto plan = Room::plan(1);
   const auto answer = [&] {
-    return room.held.answer(
-        Room::task(0, {{"plan", tensor_of_message(encode_sum_message(plan))},
-                       {"exponent", at::scalar_tensor(2, at::kLong)}}));
+    return room.held.answer(Room::task(0, {{"plan", tensor_of_message(encode_sum_message(plan))},
+                                           {"exponent", at::scalar_tensor(2, at::kLong)}}));
   };
   plan.words = 6;
   EXPECT_THAT(answer(), FailsWith(Error::kInvalid, "for 6 words, its upload has 5"));

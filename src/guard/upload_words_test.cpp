@@ -59,9 +59,10 @@ TEST(UploadWords, SayWhatDoesNotFit) {
   // Counts after it was weighed: 7 · 1/2 fits, 7 · 2/2 does not.
   EXPECT_THAT(to_words(upload({7}, 1), 0, scale), Succeeds());
   EXPECT_THAT(to_words(upload({7}, 2), 0, scale),
-              FailsWith(Error::kInvalid, "'value.w' holds 7, which guard 'secure-aggregation' does "
-                                         "not send: beyond 4; raise "
-                                         "guard.secure-aggregation.range"));
+              FailsWith(Error::kInvalid,
+                        "'value.w' holds 7, which guard 'secure-aggregation' does "
+                        "not send: beyond 4; raise "
+                        "guard.secure-aggregation.range"));
   EXPECT_THAT(to_words(upload({0}, 2), 5, scale), FailsWith(Error::kInvalid, "its training loss"));
   EXPECT_THAT(to_words(upload({0}, 2), NAN, scale),
               FailsWith(Error::kInvalid, "its training loss is not finite"));
@@ -71,9 +72,8 @@ TEST(UploadWords, SayWhatDoesNotFit) {
 }
 
 TEST(UploadWords, AWeightIsToldToAFactorOfTwo) {
-  const std::vector<std::pair<double, int64_t>> known{{0, 0},  {1, 0},   {2, 1},
-                                                      {24, 5}, {32, 5},  {33, 6},
-                                                      {1e9, 30}};
+  const std::vector<std::pair<double, int64_t>> known{{0, 0},  {1, 0},  {2, 1},   {24, 5},
+                                                      {32, 5}, {33, 6}, {1e9, 30}};
   for (const auto& [weight, exponent] : known) EXPECT_EQ(*weight_exponent(weight), exponent);
   EXPECT_THAT(weight_exponent(2e9), FailsWith(Error::kInvalid, "not from 0 to 2^30"));
   EXPECT_THAT(weight_exponent(-1), FailsWith(Error::kInvalid, "not from 0"));

@@ -127,6 +127,17 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(parse(guard("dp-sgd") + guard("dp") + kMethod, {.sets = {"guard.dp-sgd.sigma=2"}})
                   .ok());
   EXPECT_TRUE(parse(guard("dp") + guard("compress") + "to = \"int8\"\n" + kMethod).ok());
+  const auto secure = guard("secure-aggregation");
+  EXPECT_THAT(error(guard("reject") + secure + kMethod),
+              HasSubstr("guard 'reject' does not go with 'secure-aggregation'"));
+  EXPECT_THAT(error(secure + guard("compress") + kMethod),
+              HasSubstr("guard 'compress' does not go with 'secure-aggregation'"));
+  EXPECT_THAT(
+      error(secure + "[method]\nname = \"fedamp\"\n"),
+      HasSubstr("guard 'secure-aggregation' does not go with fedamp: its server needs each"));
+  const auto good = parse(guard("dp") + secure + "range = 4\nbits = 20\n" + kMethod);
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(parse(good->toml())->guard, good->guard);
 }
 
 TEST(Experiment, DebugIsReadButIsNoPartOfTheExperiment) {

@@ -66,8 +66,7 @@ class Summing {
     for (const auto& problem : out_.problems) named.push_back(problem.client);
     for (const auto& [client, exponent] : round_.exponents)
       if (std::find(named.begin(), named.end(), client) == named.end())
-        out_.problems.push_back(
-            {Problem::Kind::kUpload, client, "there is no secure sum: " + why});
+        out_.problems.push_back({Problem::Kind::kUpload, client, "there is no secure sum: " + why});
   }
 
  private:

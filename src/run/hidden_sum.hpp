@@ -21,9 +21,9 @@ struct HiddenRound {
   const Session& session;
   Engine& engine;
   int64_t round = 0, attempt = 0;
-  TensorDict expected;                     // form of an upload
-  std::map<ClientId, int64_t> exponents;   // who holds an upload, and what it said of its weight
-  std::function<Limits()> limits;          // of a step that begins now
+  TensorDict expected;                    // form of an upload
+  std::map<ClientId, int64_t> exponents;  // who holds an upload, and what it said of its weight
+  std::function<Limits()> limits;         // of a step that begins now
   /// Whether chance takes a client in this step: it gets its message and does not answer.
   std::function<bool(ClientId, SumStage)> lost;
   /// Seconds of the simulated clock that an exchange of so many bytes and so much work takes.

@@ -60,14 +60,14 @@ struct Interfered {
              bool served = false)
       : toy(toy_of(options)), engine(toy.simulation->engine()) {
     engine.on_reply = [=](Reply& reply) {
-      const bool there = answer == "exponent" ? reply.kind == TaskKind::kTrain
-                                              : is_step(reply.up, answer);
+      const bool there =
+          answer == "exponent" ? reply.kind == TaskKind::kTrain : is_step(reply.up, answer);
       if (!there || !victims.contains(reply.client)) return;
       reply.status = fail(Error::kBusy, "no answer in time");
       reply.up = {};
     };
-    driver = std::make_unique<Driver>(*toy.session, options.federation, engine,
-                                      &toy.federation.commons);
+    driver =
+        std::make_unique<Driver>(*toy.session, options.federation, engine, &toy.federation.commons);
     if (served) driver->serve({});
     EXPECT_TRUE(driver->begin().ok());
     start = driver->server();
@@ -81,7 +81,8 @@ struct Interfered {
 };
 
 TEST(SecureAggregation, TheMeanIsThePlainMean) {
-  for (const char* method : {"fedavg", "fedsgd", "fedper", "lgfedavg", "ditto", "fedmetaper-maml"}) {
+  for (const char* method :
+       {"fedavg", "fedsgd", "fedper", "lgfedavg", "ditto", "fedmetaper-maml"}) {
     auto plain = toy_of(noisy(method)), secure = toy_of(hidden(method));
     const auto a = plain.play(1, 1).at(0), b = secure.play(1, 1).at(0);
     EXPECT_TRUE(b.counted);
@@ -238,8 +239,7 @@ TEST(SecureAggregation, WhatTheServerSeesOfOneClientIsNoise) {
       // 24 samples: below 2^5, and that is all that is told.
       EXPECT_EQ(reply.up.at("exponent").item<int64_t>(), 5);
     }
-    if (reply.client == 2 && is_step(reply.up, "masked"))
-      masked = *message_in(reply.up, "masked");
+    if (reply.client == 2 && is_step(reply.up, "masked")) masked = *message_in(reply.up, "masked");
   };
   Driver driver(*toy.session, options.federation, engine, &toy.federation.commons);
   ASSERT_TRUE(driver.begin().ok());
