@@ -288,8 +288,8 @@ struct MethodInfo {
   std::string section;   // of docs/methods.md: "1.5"; empty for methods of others
   /// What travels to and from a client in a round of training with default options, in numbers:
   /// "0", "d" (the model), "d_B" (its base, all but the last layer), "d_P" (that layer), "d_A"
-  /// (attention projections), "d_BN" (batch norms), "C" (a number per class), multiples, sums and
-  /// differences: "2 d", "d - d_A".
+  /// (attention projections), "d_BN" (batch norms), "d_G", "d_D" (generator, discriminator), "C" (a
+  /// number per class), multiples, sums and differences: "2 d", "d - d_A".
   /// The conformance suite measures it.
   std::string down, up;
   std::string exposure;        // who gets to see what of a client

@@ -33,8 +33,8 @@ bool same_but_gan(const TensorDict& with_gan, const TensorDict& plain) {
 TEST(Gan, UnusedGeneratorsLeaveTheMethodAsItIs) {
   for (const auto& [gan, base, network] : {std::tuple("fedavg-gan", "fedavg", "lenet"),
                                            std::tuple("pfedht-gan", "pfedht", "vit-s28")}) {
-    auto unused = picture_toy(with(gan, "nothing"), network);
-    auto plain = picture_toy(with(base, ""), network);
+    auto unused = picture_toy(with(gan, "nothing"), network, 2);
+    auto plain = picture_toy(with(base, ""), network, 2);
     const auto first = unused.server();
     unused.play(1, 2), plain.play(1, 2);
     EXPECT_TRUE(same_but_gan(unused.server(), plain.server())) << gan;

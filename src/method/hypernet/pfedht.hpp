@@ -5,7 +5,6 @@
 // Deviations (docs/methods.md §7.4): uploads are received − trained; phi is shared and moves once
 // per round; weights are renormalised over those who replied. A newcomer's eta is frozen while its
 // embedding is learned, travels once, and is kept by the newcomer. Clipping is of phi alone.
-
 //
 // In a header because pfedht-gan is pFedHT with a GAN beside it.
 #pragma once
