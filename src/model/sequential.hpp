@@ -12,6 +12,7 @@
 #include "model/fill.hpp"
 #include "model/model.hpp"
 #include "model/second_order.hpp"
+#include "model/trains_apart.hpp"
 
 namespace tessera {
 
@@ -55,7 +56,7 @@ using MapHook = std::function<Tensor(const Tensor& map)>;
 class FastNet;
 
 /// The network of a description whose stages fit together (models() sees to that).
-class Sequential final : public Model, public SecondOrder {
+class Sequential final : public Model, public SecondOrder, public TrainsApart {
  public:
   Sequential(SequentialSpec spec, Init init);
   ~Sequential() override;
@@ -67,6 +68,8 @@ class Sequential final : public Model, public SecondOrder {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  bool training_gradient(Weights& at, const Tensor& x, const Tensor& y, Loss loss, uint64_t key,
+                         Tensor& grad, double& value) const override;
   bool hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                      const Tensor& v, Tensor& product) const override;
   Tensor predict(const Weights& at, const Tensor& x) const override;
@@ -90,8 +93,10 @@ class Sequential final : public Model, public SecondOrder {
   SequentialSpec spec_;
   Init init_;
   std::vector<int64_t> map_shape_;
-  std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
-  bool fast_gradient_ = false;     // for ReLU only, not with batch norm or dropout
+  // For ReLU only. Batch norms are left out of fast_, predict() folds them in; trained_ has them,
+  // and is empty where there are none.
+  std::unique_ptr<FastNet> fast_, trained_;
+  bool same_in_training_;  // neither batch norm nor dropout
   Layout layout_, buffers_;
   std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };
