@@ -27,12 +27,15 @@ TEST(Trial, OperationsAreThoseOfTheLayers) {
 }
 
 TEST(Trial, AStepFollowsTheGradient) {
-  Trial by_hand(subject_named("mlp100"), 4), by_autograd(subject_named("mlp100"), 4);
-  ASSERT_TRUE(by_hand.hand_step());
-  by_autograd.autograd_step();
-  EXPECT_FALSE(at::equal(by_hand.at.w, by_hand.model->init(1).w));
-  EXPECT_TRUE(at::allclose(by_hand.at.w, by_autograd.at.w, 0, 1e-7));
-  EXPECT_FALSE(Trial(subject_named("lenet16-bn"), 4).hand_step());
+  for (const char* name : {"mlp100", "lenet16-bn"}) {
+    SCOPED_TRACE(name);
+    Trial by_hand(subject_named(name), 8), by_autograd(subject_named(name), 8);
+    ASSERT_TRUE(by_hand.hand_step());
+    by_autograd.autograd_step();
+    EXPECT_FALSE(at::equal(by_hand.at.w, by_hand.model->init(1).w));
+    EXPECT_TRUE(at::allclose(by_hand.at.w, by_autograd.at.w, 0, 1e-7));
+    EXPECT_TRUE(at::allclose(by_hand.at.b, by_autograd.at.b, 0, 1e-6));
+  }
 }
 
 TEST(Speed, AGoalIsALimitBelowOrAbove) {

@@ -13,6 +13,7 @@ namespace tessera::bench {
 namespace {
 
 constexpr double kLr = 1e-3;
+constexpr uint64_t kDropoutKey = 3;
 
 double products_of(const VitSpec& s) {
   const int64_t linears = s.dim * (4 * s.inner() + 2 * s.mlp);
@@ -88,7 +89,7 @@ Trial::Trial(const Subject& subject, int64_t n) : loss(subject.loss) {
 
 void Trial::autograd_step() {
   const Tensor w = at.w.detach().requires_grad_(true);
-  const auto out = model->forward({w, at.b}, x, {true, 3});
+  const auto out = model->forward({w, at.b}, x, {true, kDropoutKey});
   const auto grads = torch::autograd::grad({loss_value(loss, out.logits, y)}, {w});
   at.b = out.buffers;
   at.w.sub_(grads[0], kLr);
@@ -96,7 +97,7 @@ void Trial::autograd_step() {
 
 bool Trial::hand_step() {
   double value = 0;
-  if (!model->value_and_grad(at, x, y, loss, grad, value)) return false;
+  if (!model->training_gradient(at, x, y, loss, kDropoutKey, grad, value)) return false;
   at.w.sub_(grad, kLr);
   return true;
 }

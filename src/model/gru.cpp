@@ -2,15 +2,11 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
 #include <span>
 #include <stdexcept>
 
-#include "model/fast/losses.hpp"
-#include "model/fast/per_sample.hpp"
-#include "model/gru_gradient.hpp"
-#include "model/gru_per_sample.hpp"
+#include "model/fast/fast_gru.hpp"
 
 namespace tessera {
 namespace {
@@ -40,7 +36,8 @@ std::vector<Tensor> states(std::span<const Tensor> layer, const Tensor& x) {
 
 }  // namespace
 
-Gru::Gru(GruSpec spec, Init init) : spec_(spec), kernels_(fast::kernels()) {
+Gru::Gru(GruSpec spec, Init init)
+    : spec_(spec), fast_(std::make_unique<FastGru>(spec, fast::kernels())) {
   using Kind = Fill::Kind;
   const auto h = static_cast<double>(spec.hidden);
   const Fill zero{Kind::kConstant, 0.0};
@@ -67,6 +64,8 @@ Gru::Gru(GruSpec spec, Init init) : spec_(spec), kernels_(fast::kernels()) {
   fills_.insert(fills_.end(), {he0 ? head : uniform, he0 ? zero : uniform});
   layout_ = Layout(std::move(slices));
 }
+
+Gru::~Gru() = default;
 
 Weights Gru::init(uint64_t key) const {
   return started({drawn(layout_, fills_, key), at::empty({0}, at::kFloat)});
@@ -111,62 +110,24 @@ bool Gru::gradient(const Weights& at, const Tensor& x, const Tensor& y, const Lo
   const bool plain = at.w.scalar_type() == at::kFloat && at.w.is_contiguous() &&
                      grad.scalar_type() == at::kFloat && grad.is_contiguous();
   if (!plain || x.size(0) == 0) return false;
-  const at::NoGradGuard no_grad;
-  const auto views = layout_.views(at.w);
-  auto grads = layout_.views(grad);
-  const auto layer = [](auto& all, size_t i) { return std::span(all).subspan(4 * i, 4); };
-
-  std::vector<Tensor> inputs{x.to(at::kFloat).transpose(0, 1).contiguous()};
-  std::vector<GruLayer> packed;
-  std::vector<GruTrace> traces;
-  const auto layers = static_cast<size_t>(spec_.layers);
-  for (size_t i = 0; i < layers; ++i) {
-    packed.emplace_back(layer(views, i), kernels_);
-    traces.push_back(gru_forward(packed[i], inputs.back()));
-    if (i + 1 < layers) inputs.push_back(traces[i].outputs(packed[i]));
-  }
-  const Tensor last = traces.back().last(packed.back());
-  const size_t head = views.size() - 2;
-  const Tensor scores = at::linear(last, views[head], views[head + 1]);
-  const Tensor labels = y.contiguous();
-  value = fast::loss_and_grad(loss, x.size(0), spec_.classes, labels.data_ptr<int64_t>(),
-                              scores.data_ptr<float>());
-  if (clip) {
-    norms = sample_norms(packed, inputs, traces, scores, views[head]);
-    fast::clip_rows(*clip, x.size(0), x.size(0), spec_.classes, norms.data(),
-                    scores.data_ptr<float>());
-  }
-  at::mm_out(grads[head], scores.t(), last);
-  at::sum_out(grads[head + 1], scores, 0);
-  Tensor above = scores.mm(views[head]).unsqueeze(0);
-  for (size_t i = layers; i-- > 0;) {
-    above = gru_backward(packed[i], inputs[i], traces[i], above, layer(grads, i), i > 0);
-  }
+  const Tensor samples = x.detach().to(at::kFloat).contiguous(), labels = y.contiguous();
+  const FastGru::Batch batch{samples.data_ptr<float>(), x.size(0), x.size(1),
+                             labels.data_ptr<int64_t>()};
+  if (clip)
+    fast_->clipped_gradient(at.w.data_ptr<float>(), batch, loss, *clip, grad.data_ptr<float>(),
+                            norms, value);
+  else
+    fast_->value_and_grad(at.w.data_ptr<float>(), batch, loss, grad.data_ptr<float>(), value);
   return true;
 }
 
 Tensor Gru::predict(const Weights& at, const Tensor& x) const {
   check(x);
   if (at.w.scalar_type() != at::kFloat || !at.w.is_contiguous()) return Model::predict(at, x);
-  const at::NoGradGuard no_grad;
-  const auto views = layout_.views(at.w);
-  std::vector<GruLayer> packed;
-  for (int64_t i = 0; i < spec_.layers; ++i)
-    packed.emplace_back(std::span(views).subspan(static_cast<size_t>(4 * i), 4), kernels_);
-  const size_t head = views.size() - 2;
-  // Few samples at a time: their states then stay close.
-  constexpr int64_t kAtATime = 32;
+  const Tensor samples = x.detach().to(at::kFloat).contiguous();
   Tensor out = at::empty({x.size(0), spec_.classes}, at::kFloat);
-  for (int64_t begin = 0; begin < x.size(0); begin += kAtATime) {
-    const int64_t size = std::min(kAtATime, x.size(0) - begin);
-    Tensor now = x.narrow(0, begin, size).to(at::kFloat).transpose(0, 1).contiguous(), last;
-    for (const auto& layer : packed) {
-      const auto trace = gru_forward(layer, now);
-      last = trace.last(layer);
-      if (&layer != &packed.back()) now = trace.outputs(layer);
-    }
-    out.narrow(0, begin, size).copy_(at::linear(last, views[head], views[head + 1]));
-  }
+  fast_->predict(at.w.data_ptr<float>(), samples.data_ptr<float>(), x.size(0), x.size(1),
+                 out.data_ptr<float>());
   return out;
 }
 

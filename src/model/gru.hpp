@@ -2,15 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "model/fill.hpp"
 #include "model/model.hpp"
 
 namespace tessera {
-namespace fast {
-struct Kernels;
-}
+
+class FastGru;
 
 /// A sample is {steps, inputs} with any number of steps from 1 on. All four are at least 1.
 struct GruSpec {
@@ -25,6 +25,7 @@ class Gru final : public Model {
  public:
   /// kHe0: Xavier for inputs and orthogonal for states, gate by gate, no biases; kTorch: uniform.
   Gru(GruSpec spec, Init init);
+  ~Gru() override;
 
   const GruSpec& spec() const { return spec_; }
   const Layout& layout() const override { return layout_; }
@@ -53,7 +54,7 @@ class Gru final : public Model {
   void check(const Tensor& x) const;
 
   GruSpec spec_;
-  const fast::Kernels& kernels_;
+  std::unique_ptr<FastGru> fast_;
   Layout layout_, buffers_;
   std::vector<Fill> fills_;
 };

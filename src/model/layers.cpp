@@ -27,12 +27,15 @@ Tensor BatchNorms::buffers() const {
   return train_ && !running_.empty() ? at::cat(running_) : given_;
 }
 
-Tensor dropped(const Tensor& x, double p, uint64_t key) {
-  Tensor mask = at::empty(x.sizes(), at::kFloat);
-  auto* values = mask.data_ptr<float>();
+void draw_mask(int64_t count, double p, uint64_t key, float* mask) {
   const auto kept = static_cast<float>(1.0 / (1.0 - p));
   Rng rng(key);
-  for (int64_t i = 0; i < mask.numel(); ++i) values[i] = rng.uniform() < p ? 0.0F : kept;
+  for (int64_t i = 0; i < count; ++i) mask[i] = rng.uniform() < p ? 0.0F : kept;
+}
+
+Tensor dropped(const Tensor& x, double p, uint64_t key) {
+  Tensor mask = at::empty(x.sizes(), at::kFloat);
+  draw_mask(mask.numel(), p, key, mask.data_ptr<float>());
   return x * mask.to(x.dtype());
 }
 

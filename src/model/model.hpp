@@ -88,6 +88,12 @@ class Model {
                               Loss /*loss*/, Tensor& /*grad*/, double& /*value*/) const {
     return false;
   }
+  /// The same of training, forward(…, {true, key}): with dropout and batch norm, after which at.b
+  /// has the running values. False = no such path for these arguments, nothing changed.
+  virtual bool training_gradient(Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                                 uint64_t /*key*/, Tensor& grad, double& value) const {
+    return value_and_grad(at, x, y, std::move(loss), grad, value);
+  }
   /// Where a model has the gradients g_i of single samples, all of a batch at once: writes
   /// Σ g_i · min(1, bound / |g_i|) / count into `grad` [d] (every entry), all |g_i| into `norms`
   /// (resized) and the mean loss into `value`. Where no g_i is longer than the bound and count is

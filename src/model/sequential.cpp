@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -35,9 +36,6 @@ Tensor activated(Activation activation, const Tensor& x) {
   }
   return x;
 }
-
-// The linear layers have the streams 0, 1, … of a pass.
-constexpr uint64_t kConvDropout = 1 << 20;
 
 /// he0: N(0, 2/fan_in) with the deviation times `gain`, biases 0. torch: both ±1/sqrt(fan_in).
 std::pair<Fill, Fill> weight_and_bias(Init init, int64_t fan_in, double gain) {
@@ -196,9 +194,11 @@ Sequential::Sequential(SequentialSpec spec, Init init)
   buffers_ = Layout(std::move(list.buffers));
   fills_ = std::move(list.fills);
   buffer_fills_ = std::move(list.buffer_fills);
-  fast_gradient_ = FastNet::supports(spec_, false);
-  const auto plain = fast::without_norms(spec_);
-  if (FastNet::supports(plain, true)) fast_ = std::make_unique<FastNet>(plain);
+  const auto varies = [](const auto& stage) { return stage.batch_norm || stage.dropout > 0; };
+  same_in_training_ = std::ranges::none_of(convs, varies) && std::ranges::none_of(linears, varies);
+  if (!FastNet::supports(spec_)) return;
+  fast_ = std::make_unique<FastNet>(fast::without_norms(spec_));
+  if (buffers_.numel() > 0) trained_ = std::make_unique<FastNet>(spec_);
 }
 
 Sequential::~Sequential() = default;
@@ -219,14 +219,29 @@ Output Sequential::forward_through(const MapHook& hook, const Weights& at, const
 }
 
 bool Sequential::by_hand(const Tensor& flat) const {
-  return flat.scalar_type() == at::kFloat && flat.is_contiguous() &&
+  return fast_ && flat.scalar_type() == at::kFloat && flat.is_contiguous() &&
          flat.numel() == layout_.numel();
 }
 
 bool Sequential::value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                                 Tensor& grad, double& value) const {
-  if (!fast_gradient_ || !by_hand(at.w) || !by_hand(grad) || x.requires_grad()) return false;
+  if (!same_in_training_ || !by_hand(at.w) || !by_hand(grad) || x.requires_grad()) return false;
   return fast_->value_and_grad(at.w.data_ptr<float>(), x, y, loss, grad.data_ptr<float>(), value);
+}
+
+bool Sequential::training_gradient(Weights& at, const Tensor& x, const Tensor& y, Loss loss,
+                                   uint64_t key, Tensor& grad, double& value) const {
+  if (same_in_training_) return value_and_grad(at, x, y, std::move(loss), grad, value);
+  if (!by_hand(at.w) || !by_hand(grad) || x.requires_grad()) return false;
+  if (at.b.scalar_type() != at::kFloat || at.b.numel() != buffers_.numel()) return false;
+  const Tensor running = at.b.clone(at::MemoryFormat::Contiguous);
+  const FastNet::Training training{key, running.data_ptr<float>()};
+  const auto& net = trained_ ? *trained_ : *fast_;
+  if (!net.value_and_grad(at.w.data_ptr<float>(), x, y, std::move(loss), grad.data_ptr<float>(),
+                          value, &training))
+    return false;
+  at.b = running;
+  return true;
 }
 
 std::string Sequential::no_clipping() const {
@@ -240,8 +255,12 @@ std::string Sequential::no_clipping() const {
 bool Sequential::clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                                   const Clip& clip, Tensor& grad, std::vector<double>& norms,
                                   double& value) const {
-  if (buffers_.numel() > 0 || !by_hand(at.w) || !by_hand(grad) || x.size(0) < 1) return false;
-  if (fast_gradient_)
+  const auto plain = [&](const Tensor& flat) {
+    return flat.scalar_type() == at::kFloat && flat.is_contiguous() &&
+           flat.numel() == layout_.numel();
+  };
+  if (buffers_.numel() > 0 || !plain(at.w) || !plain(grad) || x.size(0) < 1) return false;
+  if (fast_)
     return fast_->clipped_gradient(at.w.data_ptr<float>(), x, y, loss, clip, grad.data_ptr<float>(),
                                    norms, value);
   const auto w = at.w.detach().requires_grad_(true);
@@ -266,7 +285,7 @@ bool Sequential::clipped_gradient(const Weights& at, const Tensor& x, const Tens
 
 bool Sequential::hessian_times(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                                const Tensor& v, Tensor& product) const {
-  if (!fast_gradient_ || !by_hand(at.w) || !by_hand(v) || !by_hand(product)) return false;
+  if (!same_in_training_ || !by_hand(at.w) || !by_hand(v) || !by_hand(product)) return false;
   return fast_->hessian_times(at.w.data_ptr<float>(), x, y, loss, v.data_ptr<float>(),
                               product.data_ptr<float>());
 }

@@ -67,6 +67,8 @@ class Sequential final : public Model, public SecondOrder {
   Output forward(const Weights& at, const Tensor& x, const Pass& pass) const override;
   bool value_and_grad(const Weights& at, const Tensor& x, const Tensor& y, Loss loss, Tensor& grad,
                       double& value) const override;
+  bool training_gradient(Weights& at, const Tensor& x, const Tensor& y, Loss loss, uint64_t key,
+                         Tensor& grad, double& value) const override;
   bool clipped_gradient(const Weights& at, const Tensor& x, const Tensor& y, Loss loss,
                         const Clip& clip, Tensor& grad, std::vector<double>& norms,
                         double& value) const override;
@@ -94,8 +96,10 @@ class Sequential final : public Model, public SecondOrder {
   SequentialSpec spec_;
   Init init_;
   std::vector<int64_t> map_shape_;
-  std::unique_ptr<FastNet> fast_;  // without batch norms, which predict() folds in; may be empty
-  bool fast_gradient_ = false;     // for ReLU only, not with batch norm or dropout
+  // For ReLU only. Batch norms are left out of fast_, predict() folds them in; trained_ has them,
+  // and is empty where there are none.
+  std::unique_ptr<FastNet> fast_, trained_;
+  bool same_in_training_;  // neither batch norm nor dropout
   Layout layout_, buffers_;
   std::vector<Fill> fills_, buffer_fills_;  // one per slice
 };

@@ -17,7 +17,7 @@ namespace tessera {
 double batch_gradient(const Model& model, Weights& at, const Examples& batch, Loss loss,
                       uint64_t key, Tensor& grad) {
   double value = 0;
-  if (model.value_and_grad(at, batch.x, batch.y, loss, grad, value)) return value;
+  if (model.training_gradient(at, batch.x, batch.y, loss, key, grad, value)) return value;
   const auto w = at.w.detach().requires_grad_(true);
   const auto out = model.forward({w, at.b}, batch.x, {true, key});
   const auto mean_loss = loss_value(loss, out.logits, batch.y);

@@ -15,6 +15,7 @@ using fast::ConvShape;
 using fast::Cutter;
 using fast::inner;
 using fast::Plane;
+using fast::reading;
 
 /// One call: arguments, values and their gradients (`at`), both along v (`along`), scratch.
 struct FastNet::Curvature {
@@ -143,11 +144,12 @@ void FastNet::along_conv_back(size_t layer, const Curvature& p, float* product) 
   for (int64_t i = 0; i < p.n; i += conv.group) {
     const int64_t images = std::min(conv.group, p.n - i);
     const int32_t* winner = p.at.convs[layer].winner + i * s.pooled_size();
-    kernels_.pool_backward(s, images, above(layer, i, p.along), winner, p.along.y, p.along.bias);
+    kernels_.pool_backward(s, images, reading(above(layer, i, p.along)), winner, p.along.y,
+                           p.along.bias);
     kernels_.conv_weight_grad(s, images, input + i * s.input_size(), p.along.y,
                               p.along.weight_grad);
     if (layer == 0) continue;
-    kernels_.pool_backward(s, images, above(layer, i, p.at), winner, p.at.y, p.at.bias);
+    kernels_.pool_backward(s, images, reading(above(layer, i, p.at)), winner, p.at.y, p.at.bias);
     kernels_.conv_weight_grad(s, images, p.along.convs[layer].input + i * s.input_size(), p.at.y,
                               p.along.weight_grad);
     float* below = p.at.convs[layer].grad + i * s.input_grad_size();

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/key.hpp"
 #include "model/fast/arena.hpp"
 #include "model/fast/fast_net_buffers.hpp"
 #include "model/fast/losses.hpp"
+#include "model/layers.hpp"
 
 namespace tessera {
 
@@ -15,6 +17,7 @@ using fast::Cutter;
 using fast::inner;
 using fast::kMostLayers;
 using fast::Plane;
+using fast::reading;
 
 namespace {
 
@@ -43,50 +46,69 @@ void place_sample(const ConvShape& s, int64_t n, const float* x, float* out) {
       }
 }
 
+/// Inner pixels of a bordered CHW image, of which every number is `side` floats.
+Plane<float> side_inner(float* image, const ConvShape& s, int64_t side) {
+  return {image + s.border * (s.width + 1) * side, side, s.width * side, s.height * s.width * side};
+}
+
 constexpr int64_t kPixelsAtATime = 256;
 constexpr int64_t kSamplesAtATime = 64;  // in evaluation
 
 }  // namespace
 
-bool FastNet::supports(const SequentialSpec& spec, bool evaluation) {
+bool FastNet::supports(const SequentialSpec& spec) {
   if (spec.linears.size() > kMostLayers || spec.convs.size() > kMostLayers) return false;
   if (spec.linears.empty() || (!spec.convs.empty() && spec.sample.size() != 3)) return false;
   if (spec.activation != Activation::kRelu) return false;
   for (const auto& conv : spec.convs)
-    if (conv.batch_norm || conv.stride > 1 || conv.pool > 3 || (conv.dropout > 0 && !evaluation))
-      return false;
-  for (const auto& linear : spec.linears)
-    if (linear.batch_norm || (linear.dropout > 0 && !evaluation)) return false;
-  return true;
+    if (conv.stride > 1 || conv.pool > 3) return false;
+  const auto& head = spec.linears.back();
+  return !head.batch_norm && head.dropout == 0;
 }
 
 FastNet::FastNet(const SequentialSpec& spec) : FastNet(spec, fast::kernels()) {}
 
 FastNet::FastNet(const SequentialSpec& spec, const fast::Kernels& kernels) : kernels_(kernels) {
-  if (!supports(spec, true)) throw std::invalid_argument("FastNet: a network it does not support");
+  if (!supports(spec)) throw std::invalid_argument("FastNet: a network it does not support");
   sample_size_ = 1;
   for (const auto side : spec.sample) sample_size_ *= side;
   int64_t height = spec.convs.empty() ? 1 : spec.sample[1];
   int64_t width = spec.convs.empty() ? 1 : spec.sample[2];
   int64_t features = sample_size_;
   for (const auto& stage : spec.convs) {
-    Conv conv{shape_of(stage, height, width), 0, 0, 0};
+    Conv conv{shape_of(stage, height, width), stage.dropout, 0, 0, {}, 0};
     const auto& s = conv.shape;
     conv.group = std::max<int64_t>(1, kPixelsAtATime / (s.out_h * s.out_w));
     conv.weight = parameters_, parameters_ += s.out * s.depth();
     conv.bias = parameters_, parameters_ += s.out;
+    conv.norm = next_norm(stage.batch_norm, s.out);
     height = s.pooled_h, width = s.pooled_w, features = s.out * height * width;
     convs_.push_back(conv);
   }
   for (const auto& stage : spec.linears) {
     if (stage.in != features) throw std::invalid_argument("FastNet: layers do not fit together");
-    Linear linear{stage.in, stage.out, stage.relu, 0, 0};
+    Linear linear{stage.in, stage.out, stage.relu, stage.dropout, 0, 0, {}};
     linear.weight = parameters_, parameters_ += stage.in * stage.out;
     linear.bias = parameters_, parameters_ += stage.out;
+    linear.norm = next_norm(stage.batch_norm, stage.out);
     features = stage.out;
     linears_.push_back(linear);
   }
   linears_.back().relu = false;
+  side_by_side_ = better_side_by_side();
+}
+
+bool FastNet::better_side_by_side() const {
+  const int64_t wide = kernels_.side;
+  double products = 0, done = 0;
+  for (const auto& conv : convs_) {
+    const auto& s = conv.shape;
+    if (s.pool_stride < s.pool) return false;  // windows that overlap would be computed again
+    const int64_t each = s.depth() * s.out_h * s.out_w;
+    products += static_cast<double>(each * s.out);
+    done += static_cast<double>(each * ((s.out + wide - 1) / wide * wide));
+  }
+  return products < 0.9 * done;
 }
 
 size_t FastNet::arena_size() { return Arena::of_thread().size(); }
@@ -99,9 +121,24 @@ const float* FastNet::conv_input(size_t layer, const float* x, const Buffers& at
   return layer == 0 && reads_sample_directly() ? x : at.convs[layer].input;
 }
 
+// The convolutions take a few samples at a time.
+size_t FastNet::place_side(int64_t n, Cutter& cut, Buffers& at) const {
+  for (size_t i = 0; i < convs_.size(); ++i)
+    at.convs[i].side = cut.floats(convs_[i].shape.input_size() * kernels_.side);
+  at.side = cut.floats(linears_[0].in * kernels_.side);
+  at.flat = cut.floats(n * linears_[0].in);
+  for (size_t i = 0; i < linears_.size(); ++i) at.linear_out[i] = cut.floats(n * linears_[i].out);
+  return cut.used();
+}
+
 // In evaluation only one group of winners and nothing of the gradients is kept.
 size_t FastNet::place(int64_t n, bool train, float* block, Buffers& at) const {
   Cutter cut(block);
+  if (side_by_side_ && !train) return place_side(n, cut, at);
+  const auto place_norm = [&](int64_t width, Buffers::NormAt& norm) {
+    for (float** part : {&norm.mean, &norm.inverse, &norm.scale, &norm.plain, &norm.along})
+      *part = cut.floats(width);
+  };
   int64_t y = 0, packed = 0, weight_grad = 0, lanes = 0, panels = 0, winners = 0;
   for (size_t i = 0; i < convs_.size(); ++i) {
     const auto& s = convs_[i].shape;
@@ -109,6 +146,12 @@ size_t FastNet::place(int64_t n, bool train, float* block, Buffers& at) const {
         i == 0 && reads_sample_directly() ? nullptr : cut.floats(n * s.input_size());
     if (train) at.convs[i].winner = cut.ints(n * s.pooled_size());
     if (train && i > 0) at.convs[i].grad = cut.floats(n * s.input_grad_size());
+    if (convs_[i].norm) {
+      at.convs[i].y = cut.floats(n * s.output_size());
+      place_norm(s.out_lanes(), at.convs[i].norm);
+    }
+    if (at.training && convs_[i].dropout > 0)
+      at.convs[i].mask = cut.floats(n * s.out * s.pooled_h * s.pooled_w);
     winners = std::max(winners, convs_[i].group * s.pooled_size());
     y = std::max(y, convs_[i].group * s.output_size());
     packed =
@@ -119,6 +162,12 @@ size_t FastNet::place(int64_t n, bool train, float* block, Buffers& at) const {
   for (size_t i = 0; i < linears_.size(); ++i) {
     at.linear_out[i] = cut.floats(n * linears_[i].out);
     if (train && i > 0) at.linear_grad[i] = cut.floats(n * linears_[i].in);
+    if (linears_[i].norm) {
+      at.linears[i].unit = cut.floats(n * linears_[i].out);
+      place_norm(linears_[i].out, at.linears[i].norm);
+    }
+    if (at.training && linears_[i].dropout > 0)
+      at.linears[i].mask = cut.floats(n * linears_[i].out);
     panels = std::max(panels, n * fast::lanes_of(linears_[i].in));
   }
   if (train) at.panels = cut.floats(panels);
@@ -139,8 +188,11 @@ size_t FastNet::place(int64_t n, bool train, float* block, Buffers& at) const {
   return cut.used();
 }
 
-FastNet::Buffers FastNet::buffers_for(int64_t n, bool train) const {
+FastNet::Buffers FastNet::buffers_for(int64_t n, bool train, const Training* training) const {
+  if (running_ > 0 && training == nullptr)
+    throw std::invalid_argument("FastNet: a network with batch norms can only be trained");
   Buffers at{};
+  at.training = training;
   auto& arena = Arena::of_thread();
   arena.reserve(place(n, train, nullptr, at));
   place(n, train, arena.data(), at);
@@ -161,14 +213,27 @@ void FastNet::forward_conv(size_t layer, const float* w, const float* x, int64_t
   const float* input = conv_input(layer, x, at);
   for (int64_t i = 0; i < n; i += conv.group) {
     const int64_t images = std::min(conv.group, n - i);
-    kernels_.conv_forward(s, images, input + i * s.input_size(), at.packed, at.y);
-    const int64_t size = s.pooled_h * s.pooled_w * s.out;
-    const Plane<float> out =
-        last ? Plane<float>{at.image + i * size, s.out, s.pooled_w * s.out, size}
-             : inner(at.convs[layer + 1].input, convs_[layer + 1].shape, s.out, i);
+    float* y = conv.norm ? at.convs[layer].y + i * s.output_size() : at.y;
+    kernels_.conv_forward(s, images, input + i * s.input_size(), at.packed, y);
+    if (conv.norm) continue;
     int32_t* winner = at.convs[layer].winner + (at.train ? i * s.pooled_size() : 0);
-    kernels_.pool_forward(s, images, at.y, at.bias, out, winner);
+    kernels_.pool_forward(s, images, y, at.bias, pooled(layer, i, at), winner);
   }
+  if (conv.norm) norm_conv(layer, w, n, at);
+  if (at.training && conv.dropout > 0) {
+    const int64_t size = s.out * s.pooled_h * s.pooled_w;
+    draw_mask(n * size, conv.dropout, derive(at.training->key, kConvDropout + layer),
+              at.convs[layer].mask);
+    drop_conv(layer, n, pooled(layer, 0, at), at);
+  }
+}
+
+Plane<float> FastNet::pooled(size_t layer, int64_t image, const Buffers& at) const {
+  const auto& s = convs_[layer].shape;
+  if (layer + 1 < convs_.size())
+    return inner(at.convs[layer + 1].input, convs_[layer + 1].shape, s.out, image);
+  const int64_t size = s.pooled_h * s.pooled_w * s.out;
+  return {at.image + image * size, s.out, s.pooled_w * s.out, size};
 }
 
 void FastNet::flatten(int64_t n, const Buffers& at) const {
@@ -187,19 +252,49 @@ void FastNet::unflatten(int64_t n, const Buffers& at) const {
                        at.image_grad + i * s.pooled_size(), s.out_lanes());
 }
 
-Plane<const float> FastNet::above(size_t layer, int64_t image, const Buffers& at) const {
+Plane<float> FastNet::above(size_t layer, int64_t image, const Buffers& at) const {
   const auto& s = convs_[layer].shape;
   if (layer + 1 < convs_.size()) {
-    const float* grad = at.convs[layer + 1].grad;
+    float* grad = at.convs[layer + 1].grad;
     return inner(grad, convs_[layer + 1].shape, s.out_lanes(), image);
   }
   return {at.image_grad + image * s.pooled_size(), s.out_lanes(), s.pooled_w * s.out_lanes(),
           s.pooled_size()};
 }
 
+void FastNet::side_convs(const float* w, const float* x, int64_t n, const Buffers& at) const {
+  const int64_t side = kernels_.side, features = linears_[0].in;
+  const auto& first = convs_[0].shape;
+  const int64_t height = first.height - 2 * first.border, width = first.width - 2 * first.border;
+  // Borders are never written to but here. Lanes without a sample hold 0 or another one's numbers.
+  for (size_t i = 0; i < convs_.size(); ++i)
+    std::fill_n(at.convs[i].side, convs_[i].shape.input_size() * side, 0.0f);
+  for (int64_t i = 0; i < n; i += side) {
+    const int64_t samples = std::min(side, n - i);
+    const auto input = side_inner(at.convs[0].side, first, side);
+    for (int64_t line = 0; line < first.in * height; ++line)
+      kernels_.transpose(samples, width, x + i * sample_size_ + line * width, sample_size_,
+                         input.first + line / height * input.image + line % height * input.row,
+                         side);
+    for (size_t j = 0; j < convs_.size(); ++j) {
+      const auto& s = convs_[j].shape;
+      const int64_t row = s.pooled_w * side;
+      const auto out = j + 1 < convs_.size()
+                           ? side_inner(at.convs[j + 1].side, convs_[j + 1].shape, side)
+                           : Plane<float>{at.side, side, row, s.pooled_h * row};
+      kernels_.side_conv(s, at.convs[j].side, w + convs_[j].weight, w + convs_[j].bias, out);
+    }
+    kernels_.transpose(features, samples, at.side, side, at.flat + i * features, features);
+  }
+}
+
 const float* FastNet::forward_convs(const float* w, const float* x, int64_t n,
                                     const Buffers& at) const {
   if (convs_.empty()) return x;
+  if (side_by_side_ && !at.train) {
+    side_convs(w, x, n, at);
+    return at.flat;
+  }
   if (!reads_sample_directly()) place_sample(convs_[0].shape, n, x, at.convs[0].input);
   for (size_t i = 0; i < convs_.size(); ++i) forward_conv(i, w, x, n, at);
   flatten(n, at);
@@ -210,8 +305,9 @@ void FastNet::forward(const float* w, const float* x, int64_t n, const Buffers& 
   const float* input = forward_convs(w, x, n, at);
   for (size_t i = 0; i < linears_.size(); ++i) {
     const auto& l = linears_[i];
-    kernels_.linear_forward(n, l.in, l.out, input, w + l.weight, w + l.bias, l.relu,
+    kernels_.linear_forward(n, l.in, l.out, input, w + l.weight, w + l.bias, l.relu && !l.norm,
                             at.linear_out[i]);
+    if (at.training) finish_linear(i, w, n, at);
     input = at.linear_out[i];
   }
 }
@@ -225,10 +321,13 @@ void FastNet::backward_linears(const float* w, const float* x, int64_t n, const 
     const float* input = i > 0 ? at.linear_out[i - 1] : convs_.empty() ? x : at.flat;
     kernels_.linear_weight_grad(n, l.in, l.out, input, out_grad, at.panels, grad + l.weight,
                                 grad + l.bias);
+    // A batch's mean takes the bias before it away again.
+    if (l.norm && n > 1) std::fill_n(grad + l.bias, l.out, 0.0f);
     if (i == 0 && convs_.empty()) return;
     kernels_.linear_input_grad(n, l.in, l.out, out_grad, w + l.weight, at.linear_grad[i]);
     if (i > 0 && linears_[i - 1].relu)
       kernels_.relu_backward(n * l.in, at.linear_out[i - 1], at.linear_grad[i]);
+    if (i > 0 && at.training) finish_linear_back(i - 1, n, at, at.linear_grad[i], grad);
     out_grad = at.linear_grad[i];
   }
 }
@@ -238,6 +337,8 @@ void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_
   const auto& conv = convs_[layer];
   const auto& s = conv.shape;
   const float* input = conv_input(layer, x, at);
+  if (at.training && conv.dropout > 0) drop_conv(layer, n, above(layer, 0, at), at);
+  if (conv.norm) norm_conv_back(layer, n, at, grad);
   std::fill_n(at.weight_grad, s.depth() * s.out_lanes(), 0.0f);
   std::fill_n(at.bias, s.out_lanes(), 0.0f);
   if (layer > 0) {
@@ -246,15 +347,21 @@ void FastNet::backward_conv(size_t layer, const float* w, const float* x, int64_
   }
   for (int64_t i = 0; i < n; i += conv.group) {
     const int64_t images = std::min(conv.group, n - i);
-    kernels_.pool_backward(s, images, above(layer, i, at),
+    kernels_.pool_backward(s, images, reading(above(layer, i, at)),
                            at.convs[layer].winner + i * s.pooled_size(), at.y, at.bias);
+    if (conv.norm) {
+      const auto& norm = at.convs[layer].norm;
+      kernels_.batch_input_grad(images * s.out_h * s.out_w, s.out_lanes(),
+                                at.convs[layer].y + i * s.output_size(), {norm.mean, norm.scale},
+                                norm.plain, norm.along, at.y);
+    }
     kernels_.conv_weight_grad(s, images, input + i * s.input_size(), at.y, at.weight_grad);
     if (layer > 0)
       kernels_.conv_input_grad(s, images, at.y, at.packed,
                                at.convs[layer].grad + i * s.input_grad_size());
   }
   kernels_.unpack_grad(s, at.weight_grad, grad + conv.weight);
-  std::copy_n(at.bias, s.out, grad + conv.bias);
+  if (!conv.norm) std::copy_n(at.bias, s.out, grad + conv.bias);
 }
 
 bool FastNet::accepts(const Tensor& x, const Tensor& y) const {
@@ -265,13 +372,13 @@ bool FastNet::accepts(const Tensor& x, const Tensor& y) const {
 }
 
 bool FastNet::value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss,
-                             float* grad, double& value) const {
+                             float* grad, double& value, const Training* training) const {
   if (!accepts(x, y)) return false;
   const int64_t n = x.size(0);
   const Tensor samples = x.contiguous(), labels = y.contiguous();
   const float* data = samples.data_ptr<float>();
 
-  const auto at = buffers_for(n, true);
+  const auto at = buffers_for(n, true, training);
   forward(w, data, n, at);
   value = fast::loss_and_grad(loss, n, classes(), labels.data_ptr<int64_t>(),
                               at.linear_out[linears_.size() - 1]);

@@ -10,14 +10,22 @@
 #include "model/sequential.hpp"
 
 namespace tessera {
+namespace fast {
+class Cutter;
+}
 
 /// Immutable and thread-safe; activations live in a buffer per thread that only ever grows. The
-/// same call gives the same bits on every thread. Dropout is not applied: see supports().
+/// same call gives the same bits on every thread.
 class FastNet {
  public:
-  /// Whether the gradient can be had here: ReLU, no batch norm, pools of at most 3, no dropout
-  /// unless `evaluation` (dropout does nothing there).
-  static bool supports(const SequentialSpec& spec, bool evaluation);
+  /// Whether it can be had here: ReLU, pools of at most 3, nothing behind the last layer.
+  static bool supports(const SequentialSpec& spec);
+
+  /// How batch norm and dropout behave in training, as Pass says.
+  struct Training {
+    uint64_t key;
+    float* running;  // means and variances as in Weights::b; moved by the pass
+  };
 
   explicit FastNet(const SequentialSpec& spec);
   /// With a given set of kernels, for tests.
@@ -28,8 +36,10 @@ class FastNet {
   /// written, when the arguments are of another kind. Throws std::out_of_range on a class outside
   /// the network's. A maximum that a pool window holds twice counts at its first position, as in
   /// torch.
+  /// Without `training` dropout is not applied, and there must be no batch norm, as in all that
+  /// follows: fold.hpp gets rid of them.
   bool value_and_grad(const float* w, const Tensor& x, const Tensor& y, Loss loss, float* grad,
-                      double& value) const;
+                      double& value, const Training* training = nullptr) const;
   /// As Model::clipped_gradient: Σ g_i · min(1, bound / |g_i|) / count over the gradients g_i of
   /// single samples, and all |g_i|. False, and nothing written, as above.
   bool clipped_gradient(const float* w, const Tensor& x, const Tensor& y, Loss loss,
@@ -51,28 +61,43 @@ class FastNet {
   static size_t arena_size();
 
  private:
+  /// Where a batch norm's weight begins in the flat vector, with its bias behind, and its mean in
+  /// the running values, with its variance behind; −1: there is none.
+  struct Norm {
+    int64_t weight = -1, running = -1;
+    explicit operator bool() const { return weight >= 0; }
+  };
   struct Linear {
     int64_t in, out;
     bool relu;
+    double dropout;
     int64_t weight, bias;  // positions in the flat vector
+    Norm norm;
   };
   struct Conv {
     fast::ConvShape shape;
+    double dropout;
     int64_t weight, bias;
+    Norm norm;
     int64_t group;  // images a kernel call takes: few enough that its buffers stay in the cache
   };
   struct Buffers;
   struct Curvature;
 
   bool accepts(const Tensor& x, const Tensor& y) const;
-  Buffers buffers_for(int64_t n, bool train) const;
+  Buffers buffers_for(int64_t n, bool train, const Training* training = nullptr) const;
   size_t place(int64_t n, bool train, float* block, Buffers& at) const;
+  size_t place_side(int64_t n, fast::Cutter& cut, Buffers& at) const;
   void forward(const float* w, const float* x, int64_t n, const Buffers& at) const;
   /// The samples as the first linear layer sees them.
   const float* forward_convs(const float* w, const float* x, int64_t n, const Buffers& at) const;
   /// some(first, x, n, buffers) over few samples at a time, for evaluation.
   template <class Some>
   void in_parts(const Tensor& x, const Some& some) const;
+  /// Whether convolutions fill vectors better with samples than with channels.
+  bool better_side_by_side() const;
+  /// forward_convs with samples side by side.
+  void side_convs(const float* w, const float* x, int64_t n, const Buffers& at) const;
   void forward_conv(size_t layer, const float* w, const float* x, int64_t n,
                     const Buffers& at) const;
   void backward_linears(const float* w, const float* x, int64_t n, const Buffers& at,
@@ -83,7 +108,23 @@ class FastNet {
   void flatten(int64_t n, const Buffers& at) const;
   void unflatten(int64_t n, const Buffers& at) const;
   /// The gradient of a convolution's pooled output, from image `image` on.
-  fast::Plane<const float> above(size_t layer, int64_t image, const Buffers& at) const;
+  fast::Plane<float> above(size_t layer, int64_t image, const Buffers& at) const;
+
+  /// A convolution's pooled output, from image `image` on.
+  fast::Plane<float> pooled(size_t layer, int64_t image, const Buffers& at) const;
+
+  // fast_training.cpp: batch norm and dropout.
+  Norm next_norm(bool there, int64_t width);
+  /// Moments of a convolution's whole output, then all groups through norm, pool and ReLU.
+  void norm_conv(size_t layer, const float* w, int64_t n, const Buffers& at) const;
+  /// Gradients of the norm, and what the groups' gradients need of the whole batch.
+  void norm_conv_back(size_t layer, int64_t n, const Buffers& at, float* grad) const;
+  /// Norm, ReLU and dropout of a linear layer's output in place, and back.
+  void finish_linear(size_t layer, const float* w, int64_t n, const Buffers& at) const;
+  void finish_linear_back(size_t layer, int64_t n, const Buffers& at, float* out_grad,
+                          float* grad) const;
+  /// Multiplies a convolution's pooled output, or its gradient, by the mask of its dropout.
+  void drop_conv(size_t layer, int64_t n, const fast::Plane<float>& plane, const Buffers& at) const;
 
   /// From the logits' gradient down, once forward() has been.
   void backward(const float* w, const float* x, int64_t n, const Buffers& at, float* grad) const;
@@ -106,7 +147,8 @@ class FastNet {
   const fast::Kernels& kernels_;
   std::vector<Conv> convs_;
   std::vector<Linear> linears_;
-  int64_t sample_size_ = 0, parameters_ = 0;
+  int64_t sample_size_ = 0, parameters_ = 0, running_ = 0;
+  bool side_by_side_ = false;  // in evaluation
 };
 
 }  // namespace tessera

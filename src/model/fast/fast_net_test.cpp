@@ -130,6 +130,36 @@ TEST(FastNet, OddSizesAgreeWithEverySetOfKernels) {
   }
 }
 
+/// Layers so narrow that evaluation puts samples side by side: borders, every size of pool, gaps.
+SequentialSpec narrow_spec() {
+  return {{3, 13, 17},
+          {{.in = 3, .out = 5, .kernel = 3, .pad = 1, .pool = 2, .pool_stride = 3},
+           {.in = 5, .out = 7, .kernel = 2, .pad = 2},
+           {.in = 7, .out = 3, .kernel = 1, .pool = 3, .pool_stride = 3}},
+          {{.in = 18, .out = 9}, {.in = 9, .out = 4, .relu = false}}};
+}
+
+TEST(FastNet, NarrowLayersAgreeWithEverySetOfKernels) {
+  const Sequential narrow(narrow_spec(), Init::kTorch);
+  for (const auto* set : testing::tested_kernels()) {
+    SCOPED_TRACE(set->name);
+    const FastNet net(narrow_spec(), *set);
+    for (const int64_t n : {1, 9, 70}) expect_autograd(net, narrow, n, Loss::kCrossEntropy, 33);
+    // What a sample gets does not depend on its neighbours, down to the last bit.
+    const Tensor w = weights_of(narrow, 34), x = batch({{3, 13, 17}, 4}, 70, 35).to(at::kFloat);
+    Tensor all = at::empty({70, 4}), one = at::empty({1, 4}), maps = at::empty({70, 18});
+    net.predict(w.data_ptr<float>(), x, all.data_ptr<float>());
+    for (const int64_t i : {0, 13, 69}) {
+      net.predict(w.data_ptr<float>(), x.slice(0, i, i + 1), one.data_ptr<float>());
+      EXPECT_TRUE(at::equal(one[0], all[i])) << i;
+    }
+    net.maps(w.data_ptr<float>(), x, maps.data_ptr<float>());
+    EXPECT_LT(
+        distance(maps.view({70, 3, 2, 3}), narrow.maps({w.to(at::kDouble), at::empty({0})}, x)),
+        1e-6);
+  }
+}
+
 /// Weights 0 and bias 1: all nine outputs of the convolution tie in the one pool window.
 TEST(FastNet, TiesInAPoolGoToTheFirstAsInTorch) {
   const SequentialSpec spec{{1, 4, 4},
@@ -213,8 +243,9 @@ TEST(FastNet, ModelsUseItWhereItIsRight) {
   };
   EXPECT_TRUE(answers("lenet", at::kFloat));
   EXPECT_FALSE(answers("lenet", at::kDouble));
+  // Training is another function than evaluation there: fast_training_test.cpp.
   EXPECT_FALSE(answers("lenet16-bn", at::kFloat));
-  EXPECT_FALSE(answers("alex28", at::kFloat));  // dropout
+  EXPECT_FALSE(answers("alex28", at::kFloat));
 
   const auto alex = made("alex28", shape);
   const Weights at = alex->init(2);
@@ -238,11 +269,18 @@ TEST(FastNet, RefusesWhatItCannotDo) {
       {4},
       {},
       {{.in = 4, .out = 3, .relu = true, .dropout = 0.5}, {.in = 3, .out = 2, .relu = false}}};
-  EXPECT_FALSE(FastNet::supports(spec, false));
-  EXPECT_TRUE(FastNet::supports(spec, true));
-  spec.linears[0].batch_norm = true;
-  EXPECT_FALSE(FastNet::supports(spec, true));
+  EXPECT_TRUE(FastNet::supports(spec));
+  spec.linears[1].dropout = 0.5;
+  EXPECT_FALSE(FastNet::supports(spec));
+  spec.linears[1].dropout = 0, spec.linears[1].batch_norm = true;
+  EXPECT_FALSE(FastNet::supports(spec));
   EXPECT_THROW(FastNet{spec}, std::invalid_argument);
+  spec.linears[1].batch_norm = false, spec.linears[0].batch_norm = true;
+  ASSERT_TRUE(FastNet::supports(spec));
+  const FastNet normed(spec);
+  const Tensor many = at::ones({normed.parameters()}), sample = at::ones({1, 4});
+  EXPECT_THROW(normed.predict(many.data_ptr<float>(), sample, many.data_ptr<float>()),
+               std::invalid_argument);
 
   spec.linears[0] = {.in = 4, .out = 3};
   const FastNet net(spec);

@@ -36,14 +36,6 @@ struct LinearShape {
   int64_t rows, in, out;
 };
 
-/// y = x · weightᵀ, or y += …
-void linear(const LinearShape& s, Rows<const float> x, const float* weight, Rows<float> y,
-            bool add) {
-  cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, to_int(s.rows), to_int(s.out), to_int(s.in),
-              1.0f, x.first, to_int(x.row), weight, to_int(s.in), add ? 1.0f : 0.0f, y.first,
-              to_int(y.row));
-}
-
 /// x_grad = y_grad · weight, or x_grad += …
 void linear_input_grad(const LinearShape& s, Rows<const float> y_grad, const float* weight,
                        Rows<float> x_grad, bool add) {
@@ -73,6 +65,7 @@ struct FastVit::BlockBuffers {
 };
 
 struct FastVit::Buffers {
+  float* packed;  // weights in the kernels' order, each where it is in the flat vector
   std::vector<BlockBuffers> blocks;
   float *patches, *embedded;                // [n·patches, patch_size], [n·patches, dim]
   float *last, *features, *stats, *logits;  // [n, …]: after the blocks
@@ -111,6 +104,7 @@ fast::AttentionShape FastVit::attention(size_t block) const {
 // In evaluation all blocks share one set: a block's output may overwrite its input.
 size_t FastVit::place(int64_t n, bool train, float* memory, Buffers& at) const {
   Cutter cut(memory);
+  at.packed = cut.floats(parameters_);  // first: where it lies does not depend on n
   const int64_t tokens = n * spec_.tokens(), dim = spec_.dim, inner = spec_.inner();
   at.blocks.resize(blocks_.size());
   for (size_t i = 0; i < blocks_.size(); ++i) {
@@ -159,11 +153,23 @@ void FastVit::cut_patches(const float* x, int64_t n, float* patches) const {
             std::copy_n(x + (c * spec_.height + row) * spec_.width + left, side, patches);
 }
 
+void FastVit::pack(const float* w, const Buffers& at) const {
+  const int64_t dim = spec_.dim, inner = spec_.inner(), mlp = spec_.mlp;
+  const auto one = [&](int64_t in, int64_t out, int64_t position) {
+    kernels_.pack_linear(in, out, w + position, at.packed + position);
+  };
+  one(spec_.patch_size(), dim, weight_);
+  for (const auto& p : blocks_) {
+    one(dim, inner, p.qkv), one(dim, 2 * inner, p.qkv + inner * dim);
+    one(inner, dim, p.out), one(dim, mlp, p.fc1), one(mlp, dim, p.fc2);
+  }
+}
+
 void FastVit::embed(const float* w, const float* x, int64_t n, const Buffers& at) const {
   const int64_t dim = spec_.dim, patches = spec_.patches();
   cut_patches(x, n, at.patches);
-  linear({n * patches, spec_.patch_size(), dim}, {at.patches, spec_.patch_size()}, w + weight_,
-         {at.embedded, dim}, false);
+  kernels_.packed_linear(n * patches, spec_.patch_size(), dim, at.patches, spec_.patch_size(),
+                         at.packed + weight_, false, at.embedded, dim);
   const float* from = at.embedded;
   float* to = at.blocks[0].x;
   for (int64_t i = 0; i < n; ++i) {
@@ -187,30 +193,31 @@ void FastVit::forward_block(size_t block, const float* w, int64_t n, const Buffe
   const int64_t asking = n * shape.queries, step = tokens / asking;
 
   kernels_.norm_forward(tokens, dim, b.x, w + p.norm1, w + p.norm1_bias, b.normed1, b.stats1);
-  linear({asking, dim, inner}, {b.normed1, step * dim}, w + p.qkv, {b.qkv, step * 3 * inner},
-         false);
-  linear({tokens, dim, 2 * inner}, {b.normed1, dim}, w + p.qkv + inner * dim,
-         {b.qkv + inner, 3 * inner}, false);
+  kernels_.packed_linear(asking, dim, inner, b.normed1, step * dim, at.packed + p.qkv, false, b.qkv,
+                         step * 3 * inner);
+  kernels_.packed_linear(tokens, dim, 2 * inner, b.normed1, dim, at.packed + p.qkv + inner * dim,
+                         false, b.qkv + inner, 3 * inner);
   kernels_.attention_forward(shape, n, b.qkv, b.shares, b.mixed, at.scratch);
   kernels_.add_bias(asking, dim, b.x, step * dim, w + p.out_bias, b.middle);
-  linear({asking, inner, dim}, {b.mixed, inner}, w + p.out, {b.middle, dim}, true);
+  kernels_.packed_linear(asking, inner, dim, b.mixed, inner, at.packed + p.out, true, b.middle,
+                         dim);
 
   kernels_.norm_forward(asking, dim, b.middle, w + p.norm2, w + p.norm2_bias, b.normed2, b.stats2);
-  linear({asking, dim, spec_.mlp}, {b.normed2, dim}, w + p.fc1, {b.slope, spec_.mlp}, false);
+  kernels_.packed_linear(asking, dim, spec_.mlp, b.normed2, dim, at.packed + p.fc1, false, b.slope,
+                         spec_.mlp);
   kernels_.gelu_forward(asking, spec_.mlp, w + p.fc1_bias, b.slope, b.hidden);
   float* out = last ? at.last : at.blocks[block + 1].x;
   kernels_.add_bias(asking, dim, b.middle, dim, w + p.fc2_bias, out);
-  linear({asking, spec_.mlp, dim}, {b.hidden, spec_.mlp}, w + p.fc2, {out, dim}, true);
+  kernels_.packed_linear(asking, spec_.mlp, dim, b.hidden, spec_.mlp, at.packed + p.fc2, true, out,
+                         dim);
 }
 
 void FastVit::forward(const float* w, const float* x, int64_t n, const Buffers& at) const {
   embed(w, x, n, at);
   for (size_t i = 0; i < blocks_.size(); ++i) forward_block(i, w, n, at);
   kernels_.norm_forward(n, spec_.dim, at.last, w + norm_, w + norm_bias_, at.features, at.stats);
-  for (int64_t i = 0; i < n; ++i)
-    std::copy_n(w + head_bias_, spec_.classes, at.logits + i * spec_.classes);
-  linear({n, spec_.dim, spec_.classes}, {at.features, spec_.dim}, w + head_,
-         {at.logits, spec_.classes}, true);
+  kernels_.linear_forward(n, spec_.dim, spec_.classes, at.features, w + head_, w + head_bias_,
+                          false, at.logits);
 }
 
 // at.grad [rows, dim] goes from the gradient of the block's output to that of `middle`.
@@ -354,6 +361,7 @@ bool FastVit::gradient(const float* w, const Tensor& x, const Tensor& y, const L
   for (int64_t i = 0; i < n; i += group) {
     const int64_t some = std::min(group, n - i);
     const auto at = buffers_for(some, true);
+    if (i == 0) pack(w, at);
     forward(w, samples.data_ptr<float>() + i * sample_size(), some, at);
     const double share = static_cast<double>(some) / static_cast<double>(n);
     value += share * fast::loss_and_grad(loss, some, spec_.classes, labels.data_ptr<int64_t>() + i,
@@ -377,6 +385,7 @@ void FastVit::predict(const float* w, const Tensor& x, float* logits) const {
   for (int64_t i = 0; i < n; i += group) {
     const int64_t some = std::min(group, n - i);
     const auto at = buffers_for(some, false);
+    if (i == 0) pack(w, at);
     forward(w, samples.data_ptr<float>() + i * sample_size(), some, at);
     std::copy_n(at.logits, some * spec_.classes, logits + i * spec_.classes);
   }

@@ -48,6 +48,8 @@ class FastVit {
   fast::AttentionShape attention(size_t block) const;
   size_t place(int64_t n, bool train, float* memory, Buffers& at) const;
   Buffers buffers_for(int64_t n, bool train) const;
+  /// Once a call; later groups, which are never larger, find it where it was.
+  void pack(const float* w, const Buffers& at) const;
   void cut_patches(const float* x, int64_t n, float* patches) const;
   void embed(const float* w, const float* x, int64_t n, const Buffers& at) const;
   void forward_block(size_t block, const float* w, int64_t n, const Buffers& at) const;

@@ -45,6 +45,11 @@ struct Plane {
   int64_t pixel, row, image;
 };
 
+/// What a batch norm does to each lane of a convolution's output; 0 in the padding.
+struct BatchScale {
+  const float *mean, *scale;
+};
+
 /// Attention of `heads` heads over `tokens` tokens, of which only the first `queries` ask.
 struct AttentionShape {
   int64_t tokens, queries, heads, head_dim;
@@ -69,6 +74,21 @@ struct Kernels {
   /// ReLU is 0. NaN comes through wherever a whole window is NaN.
   void (*pool_forward)(const ConvShape&, int64_t images, const float* y, const float* bias,
                        const Plane<float>& out, int32_t* winner);
+  /// Batch norm between convolution and pool. Mean and sum of squared distances from it of each
+  /// lane of y [pixels, lanes], pixels ≥ 1.
+  void (*batch_moments)(int64_t pixels, int64_t lanes, const float* y, float* mean, float* squares);
+  /// pool_forward of (y − mean) · scale; `bias` is the norm's.
+  void (*batch_pool_forward)(const ConvShape&, int64_t images, const float* y,
+                             const BatchScale& norm, const float* bias, const Plane<float>& out,
+                             int32_t* winner);
+  /// Sums over the pooled output of its gradient, where ReLU lets it through, into `plain`
+  /// [out_lanes], and of the same times y − mean at the winner into `along`.
+  void (*batch_pool_sums)(const ConvShape&, int64_t images, const Plane<const float>& grad,
+                          const int32_t* winner, const float* y, const float* mean, float* plain,
+                          float* along);
+  /// grad [pixels, lanes] = scale · (grad − plain − (y − mean) · along), in place.
+  void (*batch_input_grad)(int64_t pixels, int64_t lanes, const float* y, const BatchScale& norm,
+                           const float* plain, const float* along, float* grad);
   /// From the gradient of the pooled output (out_lanes a pixel) to that of y; adds to bias_grad
   /// [out_lanes].
   void (*pool_backward)(const ConvShape&, int64_t images, const Plane<const float>& grad,
@@ -117,6 +137,12 @@ struct Kernels {
   /// y [rows, width] = x + bias, with x_row floats from row to row of x.
   void (*add_bias)(int64_t rows, int64_t width, const float* x, int64_t x_row, const float* bias,
                    float* y);
+  /// weight [out, in] into the order that packed_linear reads, out · in floats.
+  void (*pack_linear)(int64_t in, int64_t out, const float* weight, float* packed);
+  /// y [rows, out] = x [rows, in] · weightᵀ, or that added to it, with x_row and y_row floats from
+  /// row to row.
+  void (*packed_linear)(int64_t rows, int64_t in, int64_t out, const float* x, int64_t x_row,
+                        const float* packed, bool add, float* y, int64_t y_row);
   /// mixed [samples, queries, inner] from qkv [samples, tokens, 3·inner]; `shares` [samples, heads,
   /// queries, lanes] gets the softmax, 0 in the padding.
   void (*attention_forward)(const AttentionShape&, int64_t samples, const float* qkv, float* shares,
@@ -126,18 +152,49 @@ struct Kernels {
                              const float* shares, const float* mixed_grad, float* qkv_grad,
                              float* scratch);
 
-  // Of GRUs; h, the units, is a multiple of 8. Gates lie side by side: reset, update, new.
-  /// `weight` [h, 3h] is the transposed one of the states, `bias` [h] that of the new gate's part.
-  /// gates [n, 3h] holds the inputs' part with all other biases and is left with the gates;
-  /// `recurrent` [n, h] gets what the reset gate scales, `after` the new states.
-  void (*gru_forward_step)(int64_t n, int64_t h, const float* weight, const float* bias,
-                           const float* before, float* gates, float* recurrent, float* after);
-  /// `state` [n, h] holds the gradient of the states after the step and is left with that of those
-  /// before it; from_input and from_state [n, 3h] get those of the two projections. `weight`
-  /// [3h, h] as it is; null: the step is the first, and nobody asks for what was before it.
-  void (*gru_backward_step)(int64_t n, int64_t h, const float* weight, const float* gates,
-                            const float* recurrent, const float* before, float* state,
-                            float* from_input, float* from_state);
+  // Convolutions in evaluation, with `side` samples side by side: every number is a vector, with
+  // one of each sample, and images are CHW. Layers of any width fill the vectors.
+  int64_t side;
+  /// Convolution, max-pool, bias and ReLU as above; weights are read as they are. x [in, height,
+  /// width] with its border; an image of y is a channel, its pixel is not looked at.
+  void (*side_conv)(const ConvShape&, const float* x, const float* weight, const float* bias,
+                    const Plane<float>& y);
+
+  // Of GRUs; h, the units, is a multiple of 8, and so are inputs of which a gradient is wanted.
+  /// weight_ih [3h, inputs] and weight_hh [3h, h], gates reset, update, new, into the order that
+  /// gru_forward_step reads: (inputs + h) · 3h floats.
+  void (*gru_pack_forward)(int64_t inputs, int64_t h, const float* weight_ih,
+                           const float* weight_hh, float* packed);
+  /// One step. `bias` [4h]: reset, update, new from the inputs, new from the states. x has n rows,
+  /// x_row floats apart. `after` [n, h] gets the new states, and `trace` [n, 4h], unless null, what
+  /// the way back needs.
+  void (*gru_forward_step)(int64_t n, int64_t inputs, int64_t h, const float* packed,
+                           const float* bias, const float* x, int64_t x_row, const float* before,
+                           float* trace, float* after);
+  /// weight [3h, columns] for the way back: that of the states, or with new_first that of the
+  /// inputs; 3h · columns floats.
+  void (*gru_pack_backward)(int64_t h, int64_t columns, const float* weight, bool new_first,
+                            float* packed);
+  /// `state` [n, h] holds the gradient of the states after the step, to which `above` [n, h] is
+  /// added unless null, and is left with that of those before it; with `packed` null (the step is
+  /// the first, nobody asks for what was before it) it is of no use then. `slopes` [rows, 4h], of
+  /// several steps in an order of its own, gets the gradients of what goes into the gates in the
+  /// rows from `first` on.
+  void (*gru_backward_step)(int64_t n, int64_t h, const float* packed, const float* trace,
+                            const float* before, const float* above, float* state, int64_t rows,
+                            int64_t first, float* slopes);
+  /// x_grad [rows, inputs] from all rows of the slopes.
+  void (*gru_input_grad)(int64_t rows, int64_t h, int64_t inputs, const float* slopes,
+                         const float* packed, float* x_grad);
+  /// Adds to weight_grad [inputs, 3h] the products of x [rows, inputs] with the slopes: new, reset,
+  /// update, or where x are the states before reset, update, new.
+  void (*gru_weight_grad)(int64_t rows, int64_t h, int64_t inputs, const float* slopes,
+                          const float* x, bool states, float* weight_grad);
+  /// Adds the slopes' sums to bias_grad [4h]: new from the inputs, reset, update, new from the
+  /// states.
+  void (*gru_bias_grad)(int64_t rows, int64_t h, const float* slopes, float* bias_grad);
+  /// How wide the slopes' panels are: each holds its columns of all rows, one after the other.
+  int64_t (*gru_panel)(int64_t h);
 };
 
 /// All sets that this processor can run, the best one first, portable last.

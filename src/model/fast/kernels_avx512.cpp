@@ -20,6 +20,7 @@ constexpr int kMostRows[] = {0, 12, 12, 8, 6};  // at most 24 accumulators of 32
 // clang-format off
 #include "model/fast/tiles.inl.hpp"
 #include "model/fast/conv.inl.hpp"
+#include "model/fast/side.inl.hpp"
 #include "model/fast/linear.inl.hpp"
 #include "model/fast/transformer.inl.hpp"
 #include "model/fast/gru.inl.hpp"

@@ -15,6 +15,7 @@ constexpr int kMostRows[] = {0, 12, 6, 4, 0};  // as avx2
 // clang-format off
 #include "model/fast/tiles.inl.hpp"
 #include "model/fast/conv.inl.hpp"
+#include "model/fast/side.inl.hpp"
 #include "model/fast/linear.inl.hpp"
 #include "model/fast/transformer.inl.hpp"
 #include "model/fast/gru.inl.hpp"

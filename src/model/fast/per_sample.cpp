@@ -57,6 +57,7 @@ void FastNet::add_linears(const float* w, const float* x, int64_t n, const Buffe
     kernels_.linear_input_grad(n, l.in, l.out, out_grad, w + l.weight, at.linear_grad[i]);
     if (i > 0 && linears_[i - 1].relu)
       kernels_.relu_backward(n * l.in, at.linear_out[i - 1], at.linear_grad[i]);
+    if (i > 0) finish_linear_back(i - 1, n, at, at.linear_grad[i], nullptr);
     out_grad = at.linear_grad[i];
   }
 }
@@ -68,6 +69,7 @@ void FastNet::add_conv(size_t layer, const float* w, const float* x, int64_t n, 
   const auto& s = conv.shape;
   const float* input = conv_input(layer, x, at);
   const int64_t numbers = s.depth() * s.out_lanes();
+  if (conv.dropout > 0) drop_conv(layer, n, above(layer, 0, at), at);
   if (layer > 0) {
     kernels_.pack_backward(s, w + conv.weight, at.packed);
     std::fill_n(at.convs[layer].grad, n * s.input_grad_size(), 0.0f);
@@ -75,8 +77,8 @@ void FastNet::add_conv(size_t layer, const float* w, const float* x, int64_t n, 
   for (int64_t i = 0; i < n; ++i) {
     std::fill_n(at.weight_grad, numbers, 0.0f);
     std::fill_n(at.bias, s.out_lanes(), 0.0f);
-    kernels_.pool_backward(s, 1, above(layer, i, at), at.convs[layer].winner + i * s.pooled_size(),
-                           at.y, at.bias);
+    kernels_.pool_backward(s, 1, reading(above(layer, i, at)),
+                           at.convs[layer].winner + i * s.pooled_size(), at.y, at.bias);
     kernels_.conv_weight_grad(s, 1, input + i * s.input_size(), at.y, at.weight_grad);
     squares[static_cast<size_t>(i)] +=
         fast::squares_of(at.weight_grad, numbers) + fast::squares_of(at.bias, s.out);
@@ -94,7 +96,8 @@ bool FastNet::clipped_gradient(const float* w, const Tensor& x, const Tensor& y,
   const Tensor samples = x.contiguous(), labels = y.contiguous();
   const float* data = samples.data_ptr<float>();
 
-  const auto at = buffers_for(n, true);
+  const Training training{clip.key, nullptr};  // there are no running values: no batch norms
+  const auto at = buffers_for(n, true, &training);
   forward(w, data, n, at);
   float* logits = at.linear_out[linears_.size() - 1];
   value = fast::loss_and_grad(loss, n, classes(), labels.data_ptr<int64_t>(), logits);

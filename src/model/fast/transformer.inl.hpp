@@ -156,6 +156,21 @@ inline void product(int64_t rows, int64_t depth, int64_t columns, Matrix<const f
   }
 }
 
+void pack_linear(int64_t in, int64_t out, const float* weight, float* packed) {
+  for (int64_t begin = 0, width; begin < out; begin += width) {
+    width = panel_width(out, begin);
+    transpose(width, in, weight + begin * in, in, packed + begin * in, width);
+  }
+}
+
+void packed_linear(int64_t rows, int64_t in, int64_t out, const float* x, int64_t x_row,
+                   const float* packed, bool add, float* y, int64_t y_row) {
+  for (int64_t begin = 0, width; begin < out; begin += width) {
+    width = panel_width(out, begin);
+    product(rows, in, width, {x, x_row}, {packed + begin * in, width}, {y + begin, y_row}, add);
+  }
+}
+
 /// c [rows, columns] = aᵀ · b with a [depth, rows] and b [depth, columns].
 inline void product_of_transposed(int64_t rows, int64_t depth, int64_t columns,
                                   Matrix<const float> a, Matrix<const float> b, Matrix<float> c) {
