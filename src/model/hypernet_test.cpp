@@ -6,17 +6,12 @@
 
 #include <stdexcept>
 
-#include "base/key.hpp"
+#include "model/test_data.hpp"
 
 namespace tessera {
 namespace {
 
-Tensor normal(std::vector<int64_t> shape, uint64_t key) {
-  auto out = at::empty(shape, at::kDouble);
-  Rng rng(key);
-  for (int64_t i = 0; i < out.numel(); ++i) out.data_ptr<double>()[i] = rng.normal();
-  return out;
-}
+using testing::normal;
 
 const HypernetSpec kPlain{.embed = 3, .hidden = 5, .layers = 2, .target = 8};
 const HypernetSpec kShared{.embed = 3, .hidden = 5, .layers = 2, .target = 8, .depths = 4};
