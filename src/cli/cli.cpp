@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <functional>
 #include <list>
-#include <thread>
 
 #include "base/metric.hpp"
 #include "base/text.hpp"
@@ -93,6 +92,16 @@ void add_running(CLI::App& sub, RunArgs& args) {
   sub.add_flag("--quiet", args.quiet, "no progress");
 }
 
+/// Of commands that are made of many runs.
+void add_spread(CLI::App& sub, std::string& what) {
+  sub.add_option(
+         "--spread", what,
+         "cells: under mpirun each rank plays whole runs, and rank 0 tells who plays which; "
+         "in one process it changes nothing (docs/cluster.md)")
+      ->type_name("WHAT")
+      ->check(CLI::IsMember({"cells"}).description(""));
+}
+
 void add_new(Cli& cli, NewArgs& args) {
   auto* sub = cli.command(cli.app, "new", "write an experiment and data to start from",
                           "tessera new first --from pictures");
@@ -161,7 +170,18 @@ void add_compare(Cli& cli, CompareArgs& args) {
   sub->get_option("--out")->description(
       "output directory (default: runs/<name>/compare); what is "
       "finished there is read, the rest resumed");
-  sub->callback([&] { cli.action = [&] { return compare_command(args); }; });
+  add_spread(*sub, args.spread);
+  sub->callback([&] {
+    cli.action = [&] { return compare_command(args); };
+    if (args.spread.empty()) return;
+    cli.ranked = {.lead =
+                      [&](RankDesk& desk) {
+                        args.ranks = &desk;
+                        return compare_command(args);
+                      },
+                  .host = [&](RankSeat& seat, int) { return compare_command_on_rank(args, seat); },
+                  .threads = args.run.threads};
+  });
 }
 
 void add_reproduce(Cli& cli, ReproduceArgs& args) {
@@ -197,7 +217,7 @@ void add_reproduce(Cli& cli, ReproduceArgs& args) {
                   "from the records alone")
       ->type_name("FILE");
   sub->add_option("--data-dir", args.data_dir, "where dataset files are")->type_name("DIR");
-  args.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  args.threads = usual_threads();
   sub->add_option("--threads", args.threads,
                   "clients at work at the same time; never changes a result")
       ->type_name("N")
@@ -207,7 +227,19 @@ void add_reproduce(Cli& cli, ReproduceArgs& args) {
   sub->add_flag("--json", args.json, "print JSON only");
   sub->add_flag("--quiet", args.quiet, "no progress");
   cli.add_plugins(*sub);
-  sub->callback([&] { cli.action = [&] { return reproduce_command(args); }; });
+  add_spread(*sub, args.spread);
+  sub->callback([&] {
+    cli.action = [&] { return reproduce_command(args); };
+    if (args.spread.empty()) return;
+    cli.ranked = {
+        .lead =
+            [&](RankDesk& desk) {
+              args.ranks = &desk;
+              return reproduce_command(args);
+            },
+        .host = [&](RankSeat& seat, int) { return reproduce_command_on_rank(args, seat); },
+        .threads = args.threads};
+  });
 }
 
 void add_check(Cli& cli, ExperimentArgs& args, bool& json) {
@@ -492,10 +524,14 @@ int run_on_ranks(Cli& cli, const Started& started, const std::function<Status()>
     };
     return play_on_ranks(command, stop);
   }
+  const auto* command = innermost(&cli.app);
   const auto status =
       fail(Error::kInvalid,
-           "`tessera {}` runs in one process, but mpirun has started {}; start it without mpirun",
-           path_of(cli.app, innermost(&cli.app)), started.size);
+           "`tessera {}` runs in one process, but mpirun has started {}; start it without mpirun{}",
+           path_of(cli.app, command), started.size,
+           command->get_option_no_throw("--spread")
+               ? ", or with --spread cells, by which each of them plays whole runs"
+               : "");
   return started.rank == 0 ? print_error(status) : exit_code(status);
 }
 

@@ -54,10 +54,15 @@ struct CompareArgs {
   std::vector<std::string> grids;  // "train.lr=0.5x,1x,2x"
   std::string seeds;               // "3" = 1, 2, 3; "4,7" as listed; empty: the file's
   bool strict = false;             // a row that cannot run is an error, not left out
+  std::string spread;              // "cells": ranks of mpirun play whole ones
+  RankDesk* ranks = nullptr;       // on rank 0 of several, with `spread`
 };
 /// Methods × seeds: one run per cell, then table.md, table.csv, table.json and report.html.
 /// Finished cells are read, unfinished ones resumed.
 Status compare_command(const CompareArgs& args);
+/// The same on another rank than 0, which plays the cells it is given and prints nothing: the exit
+/// code.
+Result<int> compare_command_on_rank(const CompareArgs& args, RankSeat& seat);
 
 /// The papers' tables and figures (docs/reproduce.md).
 struct ReproduceArgs {
@@ -74,10 +79,14 @@ struct ReproduceArgs {
   int threads = 1;
   bool keep = false;  // the run directories, too
   bool json = false, quiet = false;
+  std::string spread;         // as in CompareArgs
+  RankDesk* ranks = nullptr;  // the same
   const std::atomic<bool>* stop = nullptr;
 };
 /// Lists them, runs them cell by cell, writes their pages, or writes the document of all.
 Status reproduce_command(const ReproduceArgs& args);
+/// As compare_command_on_rank.
+Result<int> reproduce_command_on_rank(const ReproduceArgs& args, RankSeat& seat);
 
 /// Everything that can be found out without training; prints what would run.
 Status check_command(const ExperimentArgs& args, bool json);

@@ -7,6 +7,7 @@
 #include "cli/compare_player.hpp"
 #include "cli/comparison.hpp"
 #include "cli/output.hpp"
+#include "cli/spread.hpp"
 #include "data/keep.hpp"
 
 namespace tessera {
@@ -65,15 +66,39 @@ Result<std::string> metric_of_all(const std::vector<PlannedRow>& rows) {
 
 }  // namespace
 
+Result<int> compare_command_on_rank(const CompareArgs& given, RankSeat& seat) {
+  auto args = given;
+  args.run.quiet = true;
+  const KeepSources keep;
+  TESSERA_ASSIGN(const auto rows, plan_comparison(args));
+  std::map<std::string, const PlannedRun*> cells;
+  for (const auto& row : rows)
+    for (const auto& candidate : row.candidates)
+      for (const auto& cell : candidate.cells) cells.emplace(key_of(cell), &cell);
+  const auto out = comparison_directory(args, rows);
+  LastFederation last;
+  const auto play = [&](const std::string& key, const std::string& label,
+                        const std::atomic<bool>& stop) -> Status {
+    const auto found = cells.find(key);
+    if (found == cells.end()) return unknown_cell();
+    const auto& cell = *found->second;
+    return play_planned(args, cell, out + "/" + cell.name, label, &stop, false, last).status();
+  };
+  return play_spread_cells(seat, play, args.run.stop);
+}
+
 Status compare_command(const CompareArgs& args) {
   const KeepSources keep;
   TESSERA_ASSIGN(auto rows, plan_comparison(args));
   TESSERA_ASSIGN(const auto metric, metric_of_all(rows));
   TESSERA_ASSIGN(const auto digests, check_rows(rows, args.strict));
-  auto out = args.run.out;
-  if (out.empty())
-    out = fmt::format("runs/{}/compare", rows[0].candidates[0].cells[0].experiment.run.name);
-  TESSERA_ASSIGN(const auto cells, ComparePlayer(args, rows, digests, out).play());
+  const auto out = comparison_directory(args, rows);
+  ComparePlayer player(args, rows, digests, out);
+  if (args.ranks) {
+    args.ranks->go_on = kCellsGoOn;
+    TESSERA_RETURN_IF_ERROR(player.spread(*args.ranks));
+  }
+  TESSERA_ASSIGN(const auto cells, player.play());
   const auto comparison = compare_cells(cells, metric);
   TESSERA_RETURN_IF_ERROR(write_tables(out, comparison));
   TESSERA_RETURN_IF_ERROR(write_comparison_report(out, comparison.json()));

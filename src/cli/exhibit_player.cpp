@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "base/key.hpp"
 #include "base/text.hpp"
 #include "cli/cell_report.hpp"
 #include "cli/compare_check.hpp"
@@ -24,85 +23,125 @@ bool is_left_out(const Status& status) {
 }  // namespace
 
 ExhibitPlayer::ExhibitPlayer(const ReproduceArgs& args, const ExhibitPlan& plan, Records& records)
-    : args_(args), plan_(plan), records_(records) {}
+    : args_(args), plan_(plan), records_(records) {
+  for (const auto& slot : plan_.slots)
+    for (const auto& candidate : slot.candidates)
+      for (size_t seed = 0; seed < candidate.digests.size(); ++seed)
+        cells_.emplace(candidate.digests[seed], Cell{&slot, &candidate, seed});
+}
 
 Status ExhibitPlayer::play() {
   for (const auto* column : plan_.columns)
     for (size_t seed = 0; seed < plan_.seeds.size(); ++seed)
       for (const auto* row : plan_.rows)
-        TESSERA_RETURN_IF_ERROR(play_slot(plan_.slot(*row, *column), seed));
+        for (const auto& cell : open_cells(plan_.slot(*row, *column), seed))
+          TESSERA_RETURN_IF_ERROR(play_cell(cell));
   return ok();
 }
 
-Status ExhibitPlayer::play_slot(const ExhibitSlot& slot, size_t seed) {
+std::vector<ExhibitPlayer::Cell> ExhibitPlayer::open_cells(const ExhibitSlot& slot,
+                                                           size_t seed) const {
+  std::vector<Cell> out;
+  const auto add = [&](const ExhibitCandidate& candidate) {
+    const Cell cell{&slot, &candidate, seed};
+    if (!records_.contains(cell.digest()) && !left_out_.contains(cell.digest()))
+      out.push_back(cell);
+  };
   if (seed == 0) {
-    for (const auto& candidate : slot.candidates)
-      TESSERA_RETURN_IF_ERROR(play_cell(slot, candidate, seed));
-    return ok();
+    for (const auto& candidate : slot.candidates) add(candidate);
+  } else if (const auto* chosen = Evidence(plan_, records_).chosen(slot)) {
+    add(*chosen);  // none if some of the first seed's were left out
   }
-  // Some of the first seed's may have been left out: then nothing is chosen.
-  const auto* chosen = Evidence(plan_, records_).chosen(slot);
-  return chosen ? play_cell(slot, *chosen, seed) : ok();
+  return out;
 }
 
-Status ExhibitPlayer::play_cell(const ExhibitSlot& slot, const ExhibitCandidate& candidate,
-                                size_t seed) {
-  const auto& digest = candidate.digests[seed];
-  if (records_.contains(digest)) return ok();
-  const auto& experiment = candidate.by_seed[seed];
-  if (slot.row->method.empty()) {
-    auto record = data_record(experiment);
-    if (!record.ok() && is_left_out(record.status())) {
-      leave_out(slot, message(record.status()));
-      return ok();
-    }
-    TESSERA_RETURN_IF_ERROR(record.status());
-    return keep(slot, *std::move(record));
+Status ExhibitPlayer::play_cell(const Cell& cell) {
+  // Candidates may be alike in their settings.
+  if (records_.contains(cell.digest()) || left_out_.contains(cell.digest())) return ok();
+  return take(cell, attempt(cell, label(cell.digest()), args_.stop));
+}
+
+std::optional<std::string> ExhibitPlayer::next_cell(std::set<std::string>& given) {
+  for (const auto* column : plan_.columns)
+    for (size_t seed = 0; seed < plan_.seeds.size(); ++seed)
+      for (const auto* row : plan_.rows)
+        for (const auto& cell : open_cells(plan_.slot(*row, *column), seed))
+          if (given.insert(cell.digest()).second) return cell.digest();
+  return std::nullopt;
+}
+
+Status ExhibitPlayer::play_apart(const std::string& digest, const std::string& label,
+                                 const std::atomic<bool>* stop) {
+  return attempt(cells_.at(digest), label, stop).status();
+}
+
+Status ExhibitPlayer::take_ended(const std::string& digest, const Status& how) {
+  const auto& cell = cells_.at(digest);
+  if (!how.ok()) return take(cell, how);
+  auto record = read_record(record_path(cell));
+  if (!record.ok() && error_of(record.status()) != Error::kInvalid)
+    return fail(Error::kIo,
+                "{} was written but is not to be seen on rank 0; --spread cells needs --records "
+                "that all ranks share",
+                record_path(cell));
+  TESSERA_RETURN_IF_ERROR(record.status());
+  return take(cell, std::move(record));
+}
+
+Result<CellRecord> ExhibitPlayer::attempt(const Cell& cell, const std::string& label,
+                                          const std::atomic<bool>* stop) {
+  auto made = cell.trains() ? run(cell, label, stop) : data_record(cell.experiment());
+  if (cell.trains() && !made.ok() && error_of(made.status()) == Error::kInternal)
+    made = failed_record(cell.experiment(), message(made.status()));
+  TESSERA_RETURN_IF_ERROR(made.status());
+  auto& record = *made;
+  record.exhibit = plan_.exhibit->id, record.size = plan_.size;
+  record.row = cell.slot->row->name, record.column = cell.slot->column->name;
+  const auto path = record_path(cell);
+  TESSERA_RETURN_IF_ERROR(make_dirs(std::filesystem::path(path).parent_path()));
+  TESSERA_RETURN_IF_ERROR(write_text(
+      path, record.json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  return made;
+}
+
+Status ExhibitPlayer::take(const Cell& cell, Result<CellRecord> record) {
+  const auto status = record.status();
+  if (status.ok()) {
+    ran_ += cell.trains() && record->failed.empty();
+    records_.insert_or_assign(cell.digest(), *std::move(record));
+    return ok();
   }
-  auto record = run(slot, experiment, digest);
-  if (record.ok()) return keep(slot, *std::move(record));
-  if (error_of(record.status()) == Error::kInterrupted)
+  if (error_of(status) == Error::kInterrupted)
     return fail(Error::kInterrupted,
                 "stopped in {} ({} of {} cells are there); the same command "
                 "continues from there",
                 plan_.exhibit->id, cells_done(plan_, records_), cells_needed(plan_, records_));
-  if (error_of(record.status()) == Error::kInternal)
-    return keep(slot, failed_record(experiment, message(record.status())));
-  if (!is_left_out(record.status())) return record.status();
-  leave_out(slot, message(record.status()));
+  if (!is_left_out(status)) return status;
+  left_out_.insert(cell.digest());
+  leave_out(cell, message(status));
   return ok();
 }
 
-Result<const Federation*> ExhibitPlayer::federation_of(const Experiment& experiment) {
-  const auto key = data_of(experiment);
-  if (loaded_ == key) return &*federation_;
-  loaded_.clear(), federation_.reset();  // never two in memory
-  auto loaded = load_federation(
-      experiment.data, derive(static_cast<uint64_t>(experiment.run.seed), Purpose::kPartition));
-  TESSERA_RETURN_IF_ERROR(loaded.status());
-  federation_ = *std::move(loaded), loaded_ = key;
-  return &*federation_;
-}
-
-Result<CellRecord> ExhibitPlayer::run(const ExhibitSlot& slot, const Experiment& experiment,
-                                      const std::string& digest) {
+Result<CellRecord> ExhibitPlayer::run(const Cell& cell, const std::string& label,
+                                      const std::atomic<bool>* stop) {
+  const auto& experiment = cell.experiment();
   const auto key = data_of(experiment);
   if (const auto gone = missing_.find(key.substr(key.find('\n'))); gone != missing_.end())
     return fail(Error::kNotFound, "{}", gone->second);
-  const auto federation = federation_of(experiment);
+  const auto federation = last_.of(experiment);
   if (!federation.ok()) {
     if (error_of(federation.status()) == Error::kNotFound)
       missing_[key.substr(key.find('\n'))] = message(federation.status());
     return federation.status();
   }
   RunArgs run;
-  run.threads = args_.threads, run.quiet = args_.quiet, run.stop = args_.stop;
+  run.threads = args_.threads, run.quiet = args_.quiet, run.stop = stop;
   run.resume = true, run.tell_data = false, run.federation = *federation, run.page = args_.keep;
-  const auto dir = fmt::format("{}/{}/cells/{}", args_.out, plan_.size, digest.substr(0, 16));
-  TESSERA_ASSIGN(const auto summary, run_cell(experiment, run, dir, label(slot, experiment)));
+  const auto dir =
+      fmt::format("{}/{}/cells/{}", args_.out, plan_.size, cell.digest().substr(0, 16));
+  TESSERA_ASSIGN(const auto summary, run_cell(experiment, run, dir, label));
   TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
   auto record = make_record(experiment, summary, history);
-  ++ran_;
   std::error_code ignored;
   if (!args_.keep) {
     std::filesystem::remove_all(dir, ignored);
@@ -111,23 +150,15 @@ Result<CellRecord> ExhibitPlayer::run(const ExhibitSlot& slot, const Experiment&
   return record;
 }
 
-Status ExhibitPlayer::keep(const ExhibitSlot& slot, CellRecord record) {
-  record.exhibit = plan_.exhibit->id, record.size = plan_.size;
-  record.row = slot.row->name, record.column = slot.column->name;
-  const auto dir = fmt::format("{}/{}/{}", args_.records, plan_.exhibit->id, plan_.size);
-  TESSERA_RETURN_IF_ERROR(make_dirs(dir));
-  TESSERA_RETURN_IF_ERROR(write_text(
-      fmt::format("{}/{}-{}-s{}-{}.json", dir, file_name(record.row), file_name(record.column),
-                  record.seed, record.digest.substr(0, 8)),
-      record.json().dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
-  const auto digest = record.digest;
-  records_.insert_or_assign(digest, std::move(record));
-  return ok();
+std::string ExhibitPlayer::record_path(const Cell& cell) const {
+  return fmt::format("{}/{}/{}/{}-{}-s{}-{}.json", args_.records, plan_.exhibit->id, plan_.size,
+                     file_name(cell.slot->row->name), file_name(cell.slot->column->name),
+                     cell.experiment().run.seed, cell.digest().substr(0, 8));
 }
 
-void ExhibitPlayer::leave_out(const ExhibitSlot& slot, const std::string& reason) {
+void ExhibitPlayer::leave_out(const Cell& cell, const std::string& reason) {
   // Of a set that is not there once, not for every method.
-  auto remark = fmt::format("left out: {}: {}", slot.column->name, first_line(reason));
+  auto remark = fmt::format("left out: {}: {}", cell.slot->column->name, first_line(reason));
   if (std::find(remarks_.begin(), remarks_.end(), remark) != remarks_.end()) return;
   print_note(plan_.exhibit->id + ": " + remark);
   remarks_.push_back(std::move(remark));
@@ -161,12 +192,13 @@ double ExhibitPlayer::seconds_to_go() const {
   return out;
 }
 
-std::string ExhibitPlayer::label(const ExhibitSlot& slot, const Experiment& experiment) const {
+std::string ExhibitPlayer::label(const std::string& digest) const {
+  const auto& cell = cells_.at(digest);
   const double left = seconds_to_go();
   return fmt::format("[{}/{}{}] {}, {}, seed {}", cells_done(plan_, records_) + 1,
                      cells_needed(plan_, records_),
                      std::isfinite(left) ? ", " + human_seconds(left) + " to go" : "",
-                     slot.row->name, slot.column->name, experiment.run.seed);
+                     cell.slot->row->name, cell.slot->column->name, cell.experiment().run.seed);
 }
 
 }  // namespace tessera

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <filesystem>
+#include <list>
+#include <set>
 
 #include "base/text.hpp"
 #include "cli/commands.hpp"
 #include "cli/exhibit_page.hpp"
 #include "cli/exhibit_player.hpp"
 #include "cli/output.hpp"
+#include "cli/spread.hpp"
 #include "data/keep.hpp"
 #include "io/file.hpp"
 
@@ -182,12 +185,81 @@ Status write_document(const ReproduceArgs& args, const std::vector<PaperExhibit>
           : fmt::format("{}\n{}\n", args.write, index));
 }
 
-}  // namespace
-
-Status reproduce_command(const ReproduceArgs& given) {
-  auto args = given;
+/// With what is not given filled in.
+ReproduceArgs completed(ReproduceArgs args) {
   if (args.records.empty()) args.records = args.exhibits + "/results";
   if (args.out.empty()) args.out = "runs/reproduce";
+  return args;
+}
+
+/// Exhibits of which one cell at a time is played in this process: the data of one are in memory.
+class PlayedApart {
+ public:
+  explicit PlayedApart(std::list<ExhibitPlayer>& players) : players_(players) {}
+
+  /// Null: none of them has such a cell.
+  ExhibitPlayer* player_of(const std::string& digest) {
+    const auto found = std::find_if(players_.begin(), players_.end(),
+                                    [&](const auto& player) { return player.has(digest); });
+    return found == players_.end() ? nullptr : &*found;
+  }
+  Status play(const std::string& digest, const std::string& label, const std::atomic<bool>& stop) {
+    auto* player = player_of(digest);
+    if (!player) return unknown_cell();
+    if (auto* before = std::exchange(last_, player); before && before != player) before->let_go();
+    return player->play_apart(digest, label, &stop);
+  }
+
+ private:
+  std::list<ExhibitPlayer>& players_;
+  ExhibitPlayer* last_ = nullptr;
+};
+
+/// Before any of them plays by itself: ranks play the cells of all, this one too.
+Status spread_exhibits(const ReproduceArgs& args, std::list<ExhibitPlayer>& players) {
+  std::set<std::string> given;
+  PlayedApart apart(players);
+  const SpreadCells spread{
+      .next = [&]() -> Result<std::optional<std::string>> {
+        for (auto& player : players)
+          if (auto cell = player.next_cell(given)) return cell;
+        return std::optional<std::string>();
+      },
+      .label = [&](const std::string& cell) { return apart.player_of(cell)->label(cell); },
+      .play = [&](const std::string& cell, const std::string& label,
+                  const std::atomic<bool>& stop) { return apart.play(cell, label, stop); },
+      .ended = [&](const std::string& cell,
+                   const Status& how) { return apart.player_of(cell)->take_ended(cell, how); }};
+  args.ranks->go_on = kCellsGoOn;
+  return spread_cells(*args.ranks, spread, args.stop, args.quiet);
+}
+
+}  // namespace
+
+Result<int> reproduce_command_on_rank(const ReproduceArgs& given, RankSeat& seat) {
+  auto args = completed(given);
+  args.quiet = true;
+  const KeepSources keep;
+  TESSERA_ASSIGN(const auto all, load_exhibits(args.exhibits));
+  TESSERA_ASSIGN(const auto wanted, exhibits_named(all, args.ids));
+  std::list<ExhibitPlan> plans;
+  std::list<ExhibitPlayer> players;
+  Records none;  // rank 0 knows what there is
+  for (const auto* exhibit : wanted) {
+    TESSERA_ASSIGN(auto plan, plan_exhibit(*exhibit, plan_options(args)));
+    players.emplace_back(args, plans.emplace_back(std::move(plan)), none);
+  }
+  PlayedApart apart(players);
+  return play_spread_cells(
+      seat,
+      [&](const std::string& cell, const std::string& label, const std::atomic<bool>& stop) {
+        return apart.play(cell, label, stop);
+      },
+      args.stop);
+}
+
+Status reproduce_command(const ReproduceArgs& given) {
+  const auto args = completed(given);
   if (args.ids.empty() && !args.list && args.write.empty())
     return fail(Error::kInvalid,
                 "name an exhibit, as in `tessera reproduce HAM-T2`; `tessera reproduce --list` has "
@@ -204,8 +276,17 @@ Status reproduce_command(const ReproduceArgs& given) {
   }
   auto done = Json::array();
   const KeepSources keep;
+  std::list<ExhibitPlayer> players;
+  for (const auto& plan : plans) players.emplace_back(args, plan, records);
+  const auto spread = args.ranks ? spread_exhibits(args, players) : ok();
+  if (!spread.ok()) {
+    auto player = players.begin();
+    for (const auto& plan : plans)
+      TESSERA_RETURN_IF_ERROR(write_exhibit(args, plan, records, (player++)->remarks()).status());
+    return spread;
+  }
   for (const auto& plan : plans) {
-    ExhibitPlayer player(args, plan, records);
+    auto& player = players.front();
     const auto played = player.play();
     // What there is is shown, also of an exhibit that was stopped.
     TESSERA_ASSIGN(const auto shown, write_exhibit(args, plan, records, player.remarks()));
@@ -214,6 +295,7 @@ Status reproduce_command(const ReproduceArgs& given) {
     if (!args.json) TESSERA_RETURN_IF_ERROR(print(terminal_text(shown, page)));
     done.push_back(
         exhibit_json(shown, cells_done(plan, records), cells_needed(plan, records), player.ran()));
+    players.pop_front();  // and its data
   }
   if (!args.write.empty()) return write_document(args, all, records);
   return args.json ? print(done.dump(2, ' ', false, Json::error_handler_t::replace) + "\n") : ok();

@@ -19,6 +19,7 @@ constexpr std::array<uint8_t, 4> kXzPadding{};
 constexpr size_t kPiece = 1 << 16;
 // The largest preset of xz (-9) needs 65 MiB; a header may ask for 4 GiB.
 constexpr uint64_t kXzMemory = uint64_t{256} << 20;
+constexpr size_t kMostRoom = size_t{256} << 20;
 
 bool starts_with(ByteSpan bytes, ByteSpan magic) {
   return bytes.size() >= magic.size() && std::equal(magic.begin(), magic.end(), bytes.begin());
@@ -50,6 +51,40 @@ struct EndInflate {
 struct EndLzma {
   void operator()(lzma_stream* stream) const { lzma_end(stream); }
 };
+
+// How much a single xz stream says it holds; 0 if that cannot be read.
+size_t xz_size(ByteSpan packed) {
+  if (packed.size() < 2 * LZMA_STREAM_HEADER_SIZE) return 0;
+  lzma_stream_flags flags{};
+  const size_t footer = packed.size() - LZMA_STREAM_HEADER_SIZE;
+  if (lzma_stream_footer_decode(&flags, packed.data() + footer) != LZMA_OK) return 0;
+  if (flags.backward_size > footer) return 0;
+  lzma_index* index = nullptr;
+  uint64_t memory = kXzMemory;
+  size_t at = footer - flags.backward_size;
+  if (lzma_index_buffer_decode(&index, &memory, nullptr, packed.data(), &at, footer) != LZMA_OK)
+    return 0;
+  const auto size = lzma_index_uncompressed_size(index);
+  lzma_index_end(index, nullptr);
+  return size;
+}
+
+// The same of gzip, modulo 2^32.
+size_t gzip_size(ByteSpan packed) {
+  size_t out = 0;
+  for (size_t i = 0; i < 4 && packed.size() >= 4; ++i)
+    out |= size_t{packed[packed.size() - 4 + i]} << (8 * i);
+  return out;
+}
+
+// Room for what will come, so that it is written once: a buffer that grows is copied, and the
+// system clears its pages, again and again. What a file says of itself may be wrong: then it grows.
+void make_room(ByteSpan packed, bool is_gzip, size_t max_bytes, Bytes& out) {
+  constexpr size_t kMostOfDeflate = 1032;  // bytes from one
+  const size_t size =
+      is_gzip ? std::min(gzip_size(packed), kMostOfDeflate * packed.size()) : xz_size(packed);
+  if (size <= std::min(max_bytes, kMostRoom)) out.reserve(size);
+}
 
 // Appends what one xz stream at the start of `packed` holds; returns how many bytes it took.
 Result<size_t> unxz_one(ByteSpan packed, size_t max_bytes, const std::string& name, Bytes& out) {
@@ -93,6 +128,7 @@ Result<Bytes> unpack_all(ByteSpan packed, size_t max_bytes, const std::string& n
   const bool is_gzip = starts_with(packed, kGzipMagic);
   const ByteSpan magic = is_gzip ? ByteSpan(kGzipMagic) : ByteSpan(kXzMagic);
   Bytes out;
+  make_room(packed, is_gzip, max_bytes, out);
   size_t at = 0;
   while (at < packed.size()) {
     const ByteSpan rest = packed.subspan(at);

@@ -70,6 +70,16 @@ TEST(Unpack, GzipAndXzGiveBackWhatWentIn) {
   }
 }
 
+TEST(Unpack, RoomIsMadeOnceForWhatAFileSaysItHolds) {
+  const Bytes content(3'000'001, uint8_t{7});
+  for (const auto& packed : {gzip(content), xz(content)}) {
+    const auto unpacked = unpack(packed, kUnpackLimit, "x");
+    ASSERT_THAT(unpacked, Succeeds());
+    EXPECT_EQ(unpacked->size(), content.size());
+    EXPECT_EQ(unpacked->capacity(), content.size());
+  }
+}
+
 TEST(Unpack, GluedStreamsAreOneFile) {
   const Bytes a = pattern(1000), b = pattern(77);
   EXPECT_EQ(*unpack(joined(gzip(a), gzip(b)), kUnpackLimit, "x"), joined(a, b));

@@ -54,11 +54,13 @@ std::string checkpoint_path(const std::string& dir) { return dir + "/checkpoint/
 Result<CheckpointFile> CheckpointFile::create(const std::string& dir) {
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/checkpoint"));
   TESSERA_ASSIGN(auto database, Database::open(checkpoint_path(dir), Database::Mode::kReadWrite));
+  // States stand beside the tree of their keys, not in it: to compare a key with one of the tree
+  // SQLite reads all that is with it.
   TESSERA_RETURN_IF_ERROR(
       database.execute("CREATE TABLE facts(key TEXT PRIMARY KEY, value TEXT NOT NULL);"
                        "CREATE TABLE states(owner INTEGER, client INTEGER, piece INTEGER, "
                        "digest TEXT NOT NULL, data BLOB NOT NULL, "
-                       "PRIMARY KEY(owner, client, piece)) WITHOUT ROWID;"));
+                       "PRIMARY KEY(owner, client, piece));"));
   return CheckpointFile(std::move(database));
 }
 
@@ -96,6 +98,7 @@ std::string CheckpointFile::seal_of_format_2(const CheckpointFacts& facts) const
 }
 
 Status CheckpointFile::erase(Place place) {
+  if (!digests_.contains(place)) return ok();
   TESSERA_ASSIGN(auto remove,
                  database_.prepare("DELETE FROM states WHERE owner = ? AND client = ?"));
   remove.bind_all(static_cast<int64_t>(place.first), place.second);

@@ -159,6 +159,28 @@ TEST_F(Checkpoints, OneOfFormat2IsReadAndWrittenOnAsToday) {
   EXPECT_THAT(load(), FailsWith(Error::kInvalid, "do not match its digest"));
 }
 
+// Programs before this one kept states within the tree of their keys.
+TEST_F(Checkpoints, OneWhoseStatesLieOtherwiseIsReadAndWrittenOn) {
+  save_first();
+  const auto before = load();
+  ASSERT_THAT(before, Succeeds());
+  ASSERT_THAT(execute("ALTER TABLE states RENAME TO moved; CREATE TABLE states(owner INTEGER, "
+                      "client INTEGER, piece INTEGER, digest TEXT NOT NULL, data BLOB NOT NULL, "
+                      "PRIMARY KEY(owner, client, piece)) WITHOUT ROWID; INSERT INTO states SELECT "
+                      "* FROM moved; DROP TABLE moved"),
+              Succeeds());
+  auto opened = CheckpointFile::open(dir_.path());
+  ASSERT_THAT(opened, Succeeds());
+  EXPECT_EQ(bits(opened->second), bits(*before));
+  ASSERT_THAT(opened->first.save(facts(8), {{{"g.w", at::ones({5})}}, {{3, std::nullopt}}}),
+              Succeeds());
+  const auto after = load();
+  ASSERT_THAT(after, Succeeds());
+  EXPECT_EQ(after->facts.round, 8);
+  ASSERT_EQ(after->clients.size(), 2);
+  EXPECT_EQ(after->clients[1].first, 12);
+}
+
 TEST_F(Checkpoints, ClientsAreReadOneByOne) {
   save_first();
   auto opened = CheckpointFile::open(dir_.path(), CheckpointFile::Clients::kLater);

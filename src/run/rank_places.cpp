@@ -17,9 +17,10 @@ namespace fs = std::filesystem;
 constexpr size_t kStatePiece = size_t{256} << 20;  // SQLite's own limit for a value is 10^9 bytes
 constexpr const char* kMade =
     "CREATE TABLE saved(round INTEGER PRIMARY KEY);"
-    // An empty digest: from this round on the client has no state.
+    // An empty digest: from this round on the client has no state. Keys have a tree of their own,
+    // as in checkpoint.cpp.
     "CREATE TABLE states(client INTEGER, round INTEGER, piece INTEGER, digest TEXT NOT NULL, "
-    "data BLOB NOT NULL, PRIMARY KEY(client, round, piece)) WITHOUT ROWID;";
+    "data BLOB NOT NULL, PRIMARY KEY(client, round, piece));";
 
 Status unusable(const std::string& file, const std::string& what) {
   return fail(Error::kInvalid, "{}: not usable ({}); start anew with --force", file, what);

@@ -2,7 +2,29 @@
 
 #include <ATen/ATen.h>
 
+#include <cstring>
+
 namespace tessera {
+namespace {
+
+/// The numbers of `from` to their positions in `to`. Neighbours go together: a part is a few
+/// layers, so this is a few copies of much.
+void scatter(const Tensor& from, const Tensor& positions, const Tensor& to) {
+  TORCH_CHECK(from.numel() == positions.numel() && from.scalar_type() == to.scalar_type(),
+              "a part of another size or type than its split");
+  const auto source = from.contiguous(), where = positions.contiguous();
+  const auto* const at = where.data_ptr<int64_t>();
+  const auto size = static_cast<int64_t>(to.element_size());
+  auto* const out = static_cast<char*>(to.data_ptr());
+  const auto* const in = static_cast<const char*>(source.data_ptr());
+  for (int64_t begin = 0, end = 0; begin < where.numel(); begin = end) {
+    for (end = begin + 1; end < where.numel() && at[end] == at[end - 1] + 1;) ++end;
+    std::memcpy(out + at[begin] * size, in + begin * size,
+                static_cast<size_t>((end - begin) * size));
+  }
+}
+
+}  // namespace
 
 Split::Split(const Layout& layout, Tensor part)
     : part_(std::move(part)), rest_(layout.others(part_)) {}
@@ -14,7 +36,12 @@ Split::Split(const Layout& layout, Role role)
 
 Weights Split::joined(const Tensor& part, const Weights& rest) const {
   const auto w = at::empty({part_.numel() + rest_.numel()}, part.options());
-  w.index_copy_(0, rest_, rest.w).index_copy_(0, part_, part);
+  if (part.requires_grad() || rest.w.requires_grad()) {
+    w.index_copy_(0, rest_, rest.w).index_copy_(0, part_, part);
+  } else {
+    scatter(rest.w, rest_, w);
+    scatter(part, part_, w);
+  }
   return {w, rest.b};
 }
 

@@ -26,6 +26,21 @@ TEST(Split, PartsComeOutInOrderAndGoBackWhereTheyWere) {
   EXPECT_TRUE(back.b.equal(whole.b));
 }
 
+TEST(Split, JoinedLetsGradientsThrough) {
+  const Split split(kLayout, Role::kAttention);
+  const auto part = at::ones({5}).requires_grad_(true), rest = at::ones({5}).requires_grad_(true);
+  const auto whole = split.joined(part, {rest, at::empty({0})}).w;
+  (whole * at::arange(10, at::kFloat)).sum().backward();
+  EXPECT_TRUE(part.grad().equal(at::tensor({2.0F, 3.0F, 4.0F, 6.0F, 7.0F})));
+  EXPECT_TRUE(rest.grad().equal(at::tensor({0.0F, 1.0F, 5.0F, 8.0F, 9.0F})));
+}
+
+TEST(Split, JoinedRefusesAPartOfAnotherSize) {
+  const Split split(kLayout, Role::kAttention);
+  EXPECT_THROW(split.joined(at::ones({4}), {at::ones({5}), {}}), std::exception);
+  EXPECT_THROW(split.joined(at::ones({5}), {at::ones({6}), {}}), std::exception);
+}
+
 TEST(Split, MaskIsThePart) {
   EXPECT_TRUE(Split(kLayout, Role::kAttention).mask().equal(kLayout.mask(Role::kAttention)));
 }

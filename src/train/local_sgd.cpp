@@ -9,6 +9,7 @@
 
 #include "base/key.hpp"
 #include "train/epochs.hpp"
+#include "train/held.hpp"
 #include "train/optimizer.hpp"
 #include "train/sample_privacy.hpp"
 
@@ -34,8 +35,7 @@ Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& op
   if (job.max_steps > 0) steps = std::min(steps, job.max_steps);
   Optimizer optimizer(options, options.lr_at(site.round));
   auto grad = at::empty_like(out.weights.w);
-  Tensor frozen;
-  if (job.only) frozen = job.only->logical_not();
+  const auto held = job.only ? Held(*job.only, start.w) : Held();
   const auto loss = options.loss_on(site.data);
   std::optional<PrivateSteps> guarded;
   if (options.privacy && job.gradient)
@@ -51,14 +51,8 @@ Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& op
   for (; out.steps < steps; ++out.steps) {
     loss_sum += next_gradient();
     if (job.hook) job.hook(out.weights.w, grad);
-    if (job.only) {
-      // Restored after the step: weight decay and momentum must not move what is frozen either.
-      const auto kept = out.weights.w.masked_select(frozen);
-      optimizer.step(out.weights.w, grad);
-      out.weights.w.masked_scatter_(frozen, kept);
-    } else {
-      optimizer.step(out.weights.w, grad);
-    }
+    optimizer.step(out.weights.w, grad);
+    held.put_back(out.weights.w);
   }
   out.loss = out.steps > 0 ? loss_sum / static_cast<double>(out.steps) : 0;
   return out;

@@ -45,9 +45,7 @@ void RankDesk::send_all(const json& head) {
 }
 
 void RankDesk::lost(const std::string& who, const std::string& how) const {
-  const auto status =
-      fail(Error::kInternal,
-           "{} {}, so the run ends here; continue with the same command and --resume", who, how);
+  const auto status = fail(Error::kInternal, "{} {}, so the run ends here; {}", who, how, go_on);
   if (on_death) on_death(status);
   throw RankLost{status, true};
 }

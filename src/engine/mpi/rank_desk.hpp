@@ -47,6 +47,8 @@ class RankDesk {
   /// Called with what lost() says before it is thrown, where a rank has died: mpirun leaves a
   /// second for it. May be empty, and need not return.
   std::function<void(const Status&)> on_death;
+  /// The end of that sentence: what to do then.
+  std::string go_on = "continue with the same command and --resume";
 
   int ranks() const { return world_.size(); }
   World& world() { return world_; }
