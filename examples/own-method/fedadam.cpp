@@ -59,6 +59,8 @@ TESSERA_PLUGIN(table) {
        .equation = "Algorithm 2",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the model it leads to",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the model that the mean leads to"},
        .headline = View::kPre}));
 }

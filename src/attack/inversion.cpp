@@ -65,10 +65,12 @@ class Inversion {
     return part(simulated_upload(seen_, seen_.scale.to_inputs(guess.pixels), shares));
   }
   const Tensor& target() const { return target_; }
+  const std::function<bool()>& stop() const { return seen_.stop; }
+  bool stopped() const { return seen_.stop && seen_.stop(); }
 
-  Inverted finished(const Guess& guess, double objective) const {
+  Inverted finished(const Guess& guess, double objective, int64_t steps) const {
     auto labels = guess.searched() ? guess.labels.argmax(1) : guess.labels;
-    return {guess.pixels.detach().clamp(0, 1).to(at::kFloat), labels, objective};
+    return {guess.pixels.detach().clamp(0, 1).to(at::kFloat), labels, objective, steps};
   }
 
  private:
@@ -115,13 +117,15 @@ Inverted descend_angle(const Inversion& problem, const GeipingOptions& options, 
   Optimizer pictures(adam, options.lr), shares(adam, options.lr);
   auto guess = problem.first(key);
   double value = 0;
-  for (int64_t step = 0; step <= options.iterations; ++step) {
+  int64_t step = 0;
+  for (;; ++step) {
     Guess here{guess.pixels.detach().requires_grad_(true), guess.labels};
     if (guess.searched()) here.labels = guess.labels.detach().requires_grad_(true);
     const auto objective = one_minus_cosine(problem.upload(here), problem.target()) +
                            options.tv * total_variation(here.pixels);
     value = objective.item<double>();
-    if (step == options.iterations) break;  // only the value of where it ended
+    // Only the value of where it ended.
+    if (step == options.iterations || problem.stopped()) break;
     std::vector<Tensor> along{here.pixels};
     if (guess.searched()) along.push_back(here.labels);
     auto slopes = torch::autograd::grad({objective}, along);
@@ -131,7 +135,7 @@ Inverted descend_angle(const Inversion& problem, const GeipingOptions& options, 
     guess.pixels.clamp_(0, 1);
     if (guess.searched()) shares.step(guess.labels, slopes[1]);
   }
-  return problem.finished(guess, value);
+  return problem.finished(guess, value, step);
 }
 
 Inverted descend_distance(const Inversion& problem, const DlgOptions& options, uint64_t key) {
@@ -150,8 +154,9 @@ Inverted descend_distance(const Inversion& problem, const DlgOptions& options, u
   };
   auto flat = start.pixels.flatten();
   if (start.searched()) flat = at::cat({flat, start.labels.flatten()});
-  const auto end = minimize_lbfgs(objective, flat, {.iterations = options.iterations});
-  return problem.finished(guess_of(end.x), end.value);
+  const auto end =
+      minimize_lbfgs(objective, flat, {.iterations = options.iterations, .stop = problem.stop()});
+  return problem.finished(guess_of(end.x), end.value, end.iterations);
 }
 
 }  // namespace

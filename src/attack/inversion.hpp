@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct Observation {
   PixelScale scale;             // how pixels become inputs
   std::optional<LocalSteps> steps = {};  // none: `seen` is one gradient over all samples
   Loss loss = Loss::kCrossEntropy;
+  std::function<bool()> stop = {};  // asked at every step; true: what was found so far is taken
 };
 
 /// What the victim would have sent for these inputs [m, …] and labels: int64 [m], or shares of
@@ -44,6 +46,7 @@ struct Inverted {
   Tensor pixels;         // [m, …] in [0, 1], detached
   Tensor labels;         // int64 [m]
   double objective = 0;  // its final value, of the best restart
+  int64_t steps = 0;     // it took, of the best restart
 };
 
 struct DlgOptions {

@@ -77,7 +77,7 @@ Minimum minimize_lbfgs(const Objective& objective, const Tensor& start,
   std::tie(here.value, here.gradient) = objective(here.x);
   Minimum out{here.x, here.value};
   std::deque<CurvaturePair> pairs;
-  while (out.iterations < options.iterations) {
+  while (out.iterations < options.iterations && !(options.stop && options.stop())) {
     if (!(here.gradient.abs().max().item<double>() > options.tolerance)) break;
     auto next = wolfe_point(objective, here, lbfgs_direction(pairs, here.gradient));
     if (!next.found && !pairs.empty()) {

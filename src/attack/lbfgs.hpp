@@ -19,6 +19,8 @@ struct LbfgsOptions {
   int64_t history = 50;  // pairs that stand for the curvature
   /// Stops where the largest entry of the gradient is not above this.
   double tolerance = 1e-12;
+  /// Asked before every iteration; true: ends with what it has. May be empty.
+  std::function<bool()> stop = {};
 };
 
 struct Minimum {

@@ -30,7 +30,7 @@ Tensor invert_model(const InvertedModel& target, const Tensor& labels,
   TrainOptions adam;
   adam.optimizer = "adam";
   Optimizer optimizer(adam, options.lr);
-  for (int64_t step = 1; step <= options.steps; ++step) {
+  for (int64_t step = 1; step <= options.steps && !(target.stop && target.stop()); ++step) {
     const auto here = pixels.detach().requires_grad_(true);
     auto slope = torch::autograd::grad({class_objective(target, here, labels, options)}, {here})[0];
     optimizer.step(pixels, slope);

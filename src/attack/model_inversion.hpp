@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "attack/image_metrics.hpp"
@@ -32,6 +33,7 @@ struct InvertedModel {
   Weights at;
   std::vector<int64_t> sample;
   PixelScale scale;
+  std::function<bool()> stop = {};  // asked at every step; true: ends early
 };
 
 /// For each of the labels (int64 [n]) a picture [n, C, H, W] in [0, 1] that makes log p_label −

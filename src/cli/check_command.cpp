@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/output.hpp"
+#include "run/exposed.hpp"
 #include "run/privacy_spent.hpp"
 #include "run/simulation.hpp"
 
@@ -93,7 +94,11 @@ std::string text_of(const Plan& plan) {
     line("privacy", spent->text());
     if (const auto weak = spent->warning(); !weak.empty()) line("", weak);
   }
-  line("exposure", experiment.method.exposure);
+  bool first = true;
+  for (const auto& [who, what] : exposed(experiment)) {
+    line(first ? "exposure" : "", fmt::format("{:<8}{}", who, what));
+    first = false;
+  }
   return text + "ready to run\n";
 }
 
@@ -104,6 +109,8 @@ std::string json_of(const Plan& plan) {
     const auto range = range_of(plan.federation.clients, part);
     return {{"all", range.all}, {"least", range.least}, {"most", range.most}};
   };
+  auto seen = nlohmann::json::object();
+  for (const auto& [who, what] : exposed(experiment)) seen[who] = what;
   const nlohmann::json out{
       {"name", experiment.run.name},
       {"seed", experiment.run.seed},
@@ -131,6 +138,7 @@ std::string json_of(const Plan& plan) {
       {"threads", threads},
       {"seconds", estimate.seconds},
       {"memory", estimate.memory},
+      {"exposure", seen},
       {"server_memory", estimate.server.bytes},
       {"server_most_clients",
        estimate.server.bytes > 0 ? nlohmann::json(estimate.server.most) : nlohmann::json()}};

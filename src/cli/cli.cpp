@@ -253,6 +253,69 @@ void add_check(Cli& cli, ExperimentArgs& args, bool& json) {
   sub->callback([&] { cli.action = [&] { return check_command(args, json); }; });
 }
 
+/// Where somebody is answered.
+void add_answer_guards(CLI::App& sub, std::vector<std::string>& guards) {
+  sub.add_option("--guard", guards,
+                 "tell less of how sure the model is, never another class: round:digits=2, "
+                 "topk:k=1, noise:scale=0.05, aggregate:times=5; may be given often")
+      ->type_name("NAME[:KEY=VALUE]")
+      ->allow_extra_args(false);
+}
+
+/// What audit and attack share. The positional FILE is already there.
+void add_auditing(Cli& cli, CLI::App& sub, AuditArgs& args) {
+  args.threads = usual_threads();
+  sub.add_option("--against", args.against, "who looks: server, client, user, between commas")
+      ->type_name("WHO")
+      ->capture_default_str();
+  sub.add_option("--budget", args.budget,
+                 "how long it may take; what does not fit is cut, and said")
+      ->type_name("TIME")
+      ->capture_default_str();
+  sub.add_option("-o,--out", args.out, "output directory")->type_name("DIR");
+  sub.add_flag("--json", args.json, "print JSON only");
+  sub.add_flag("--quiet", args.quiet, "no progress");
+  add_answer_guards(sub, args.guards);
+  add_choices(sub, args.experiment);
+  cli.add_plugins(sub);
+}
+
+void add_audit(Cli& cli, AuditArgs& args) {
+  auto* sub = cli.command(cli.app, "audit",
+                          "what an experiment exposes of a client, and what attackers get out of "
+                          "it; or check an audit log line by line",
+                          "tessera audit examples/quickstart.toml --against server --budget 5m");
+  add_experiment(*sub, args.experiment, true);
+  sub->get_option("FILE")->description(
+      "an experiment (.toml), a run's directory, or an audit log (.jsonl) that is checked");
+  add_auditing(cli, *sub, args);
+  sub->get_option("--out")->description(
+      "where audit.html and audit.json go (default: runs/<name>/audit-<method>-s<seed>)");
+  sub->callback([&] { cli.action = [&] { return audit_command(args); }; });
+}
+
+void add_attack(Cli& cli, AttackArgs& args) {
+  auto* sub = cli.command(cli.app, "attack", "one attack on an experiment or a run",
+                          "tessera attack geiping examples/quickstart.toml --samples 1");
+  sub->add_option("NAME", args.name, "an attack (see --list)")->type_name("");
+  add_experiment(*sub, args.experiment, false);
+  sub->get_option("FILE")->description("an experiment (.toml), or a run's directory");
+  sub->add_flag("--list", args.list, "the attacks, and what each needs");
+  sub->add_option("--samples", args.samples,
+                  "of a victim, trained in one step; 0: all it has, as the experiment says")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000}));
+  sub->add_option("--after", args.after,
+                  "rounds that are played first (default: none for attacks on uploads, all for "
+                  "those on models)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, int64_t{10'000'000}));
+  add_auditing(cli, *sub, args);
+  sub->get_option("--out")->description(
+      "where attack.html and attack.json go (default: runs/<name>/attack-<method>-s<seed>)");
+  sub->callback([&] { cli.action = [&] { return attack_command(args); }; });
+}
+
 void add_methods(Cli& cli, std::string& name, bool& json) {
   auto* sub = cli.command(cli.app, "methods", "list the methods, or show one in full",
                           "tessera methods fedprox");
@@ -329,6 +392,7 @@ void add_predict(Cli& cli, PredictArgs& args) {
       ->type_name("FILE")
       ->required();
   sub->add_flag("--proba", args.proba, "the probability of every class, too");
+  add_answer_guards(*sub, args.guards);
   sub->get_option("--out")
       ->description("write there instead of standard output")
       ->type_name("FILE");
@@ -558,15 +622,18 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
   ServeArgs serve;
   CallArgs call;
   AuditArgs audit;
+  AttackArgs attack;
   bool json = false;
   const auto started = started_by_mpirun();
   run.stop = compare.run.stop = reproduce.stop = data.get.stop = serve.stop = call.stop =
-      bench.stop = &stop;
+      bench.stop = audit.stop = attack.stop = &stop;
   add_new(cli, fresh);
   add_run(cli, run);
   add_compare(cli, compare);
   add_reproduce(cli, reproduce);
   add_check(cli, check, json);
+  add_audit(cli, audit);
+  add_attack(cli, attack);
   add_methods(cli, method, json);
   add_models(cli, json);
   add_data(cli, data, json);
@@ -581,7 +648,7 @@ int parse_and_run(const std::vector<std::string>& arguments, const std::atomic<b
     add_experiment(sub, args, true);
     cli.add_plugins(sub);
   };
-  add_federation(cli.app, declare, experiment, serve, call, audit, cli.action);
+  add_federation(cli.app, declare, experiment, serve, call, cli.action);
   add_pki(cli.app, declare, pki, cli.action);
   add_help(cli, help);
   try {

@@ -105,7 +105,8 @@ struct ModelArgs {
 
 /// `out` is a file, empty: standard output.
 struct PredictArgs : ModelArgs {
-  std::string data;  // x.csv or x.npz
+  std::string data;                 // x.csv or x.npz
+  std::vector<std::string> guards;  // of answers: "round:digits=2"
   bool proba = false;
 };
 /// What a saved model says of new rows, as CSV or JSON.
@@ -128,6 +129,28 @@ struct BenchArgs {
 };
 /// Measures this machine: networks, a round, the server's work on many models.
 Status bench_command(const BenchArgs& args);
+
+/// What is audited or attacked: an experiment's file, or a run's directory.
+struct AuditArgs {
+  ExperimentArgs experiment;
+  std::string against = "server,client,user", budget = "5m";
+  std::vector<std::string> guards;  // of answers, which the user gets
+  std::string out;                  // empty: below runs/<name>
+  int threads = 1;
+  bool json = false, quiet = false;
+  const std::atomic<bool>* stop = nullptr;
+};
+/// Who sees what, and what attackers got out of it: audit.html, audit.json and a table. A log of a
+/// federation (.jsonl) is checked instead, line by line.
+Status audit_command(const AuditArgs& args);
+
+struct AttackArgs : AuditArgs {
+  std::string name;
+  bool list = false;
+  std::optional<int64_t> samples, after;
+};
+/// One attack: attack.html, attack.json and a table; or the list of all.
+Status attack_command(const AttackArgs& args);
 
 struct NewArgs {
   std::string dir;             // must not exist or be empty

@@ -144,7 +144,7 @@ Status leave_command(const CallArgs& args) {
   return print(args.json ? "{\"left\": true}\n" : "this client has left for good\n");
 }
 
-Status audit_command(const AuditArgs& args) {
+Status check_log_command(const LogArgs& args) {
   TESSERA_ASSIGN(const auto report, verify_audit(args.file));
   const auto& end = report.end;
   if (args.json)

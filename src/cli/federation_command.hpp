@@ -1,5 +1,5 @@
-// A real federation from the command line: serve, join, preflight, status, leave,
-// audit.
+// A real federation from the command line: serve, join, preflight, status, leave, and
+// the check of an audit log.
 //
 // Results go to standard output, what happens meanwhile to standard error. With `json` standard
 // output carries JSON only.
@@ -38,19 +38,18 @@ Status preflight_command(const CallArgs& args);
 Status status_command(const CallArgs& args);
 Status leave_command(const CallArgs& args);
 
-struct AuditArgs {
+struct LogArgs {
   std::string file;
   bool json = false;
 };
 /// Checks every line of an audit log against the one before.
-Status audit_command(const AuditArgs& args);
+Status check_log_command(const LogArgs& args);
 
 /// Declares the commands; the one that is chosen sets `action`. What is passed outlives the
 /// parsing and the action. Whoever adds an experiment's options to a command is told
 /// by `experiment`.
 void add_federation(CLI::App& root, const DeclareCommand& declare,
                     const std::function<void(CLI::App&, ExperimentArgs&)>& experiment,
-                    ServeArgs& serve, CallArgs& call, AuditArgs& audit,
-                    std::function<Status()>& action);
+                    ServeArgs& serve, CallArgs& call, std::function<Status()>& action);
 
 }  // namespace tessera

@@ -38,8 +38,7 @@ void add_end(CLI::App& sub, CallArgs& args, CallAction run, std::function<Status
 
 void add_federation(CLI::App& root, const DeclareCommand& declare,
                     const std::function<void(CLI::App&, ExperimentArgs&)>& experiment,
-                    ServeArgs& serve, CallArgs& call, AuditArgs& audit,
-                    std::function<Status()>& action) {
+                    ServeArgs& serve, CallArgs& call, std::function<Status()>& action) {
   auto* sub = declare(root, "serve", "coordinate a real federation; holds nobody's data",
                       "tessera serve clinics.toml --listen 0.0.0.0:7443 --identity server "
                       "--state state");
@@ -97,14 +96,6 @@ void add_federation(CLI::App& root, const DeclareCommand& declare,
                 "tessera leave --server fed.example:7443 --identity me");
   add_call(*sub, call);
   add_end(*sub, call, leave_command, action);
-
-  sub = declare(root, "audit", "has an audit log been changed? Checks line by line",
-                "tessera audit state/audit.jsonl");
-  sub->add_option("FILE", audit.file, "audit.jsonl of a state directory")
-      ->type_name("")
-      ->required();
-  sub->add_flag("--json", audit.json, "print JSON only");
-  sub->callback([&audit, &action] { action = [&audit] { return audit_command(audit); }; });
 }
 
 }  // namespace tessera

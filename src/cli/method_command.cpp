@@ -16,6 +16,19 @@ const char* view_name(View view) { return view == View::kPre ? "pre" : "post"; }
 /// Nobody proposed the references; they say "-".
 bool has_paper(const MethodInfo& info) { return !info.paper.empty() && info.paper != "-"; }
 
+json exposure_json(const Exposure& exposure) {
+  auto server = json::array();
+  for (const auto& told : exposure.server)
+    server.push_back({{"tensor", told.tensor},
+                      {"what", name_of(told.what)},
+                      {"words", told.words},
+                      {"only", told.only}});
+  return {{"text", sentence(exposure)},       {"server", server},
+          {"peers", name_of(exposure.peers)}, {"sent", exposure.sent},
+          {"stays", exposure.stays},          {"kept", exposure.kept},
+          {"remark", exposure.remark}};
+}
+
 json method_json(const MethodInfo& info) {
   const auto draft = info.draft();
   return {{"name", info.name},
@@ -25,7 +38,7 @@ json method_json(const MethodInfo& info) {
           {"section", info.section},
           {"down", info.down},
           {"up", info.up},
-          {"exposure", info.exposure},
+          {"exposure", exposure_json(info.exposure)},
           {"additive", draft->build(TrainOptions{})->additive()},
           {"headline", view_name(info.headline)},
           {"pooled", info.pooled},
@@ -98,8 +111,13 @@ std::string method_text(const MethodInfo& info) {
     line("traffic", fmt::format("{} down and {} up, in numbers a client and round, by default",
                                 info.down, info.up));
   line("", symbols_text(info.down + " " + info.up));
-  line("exposure", info.exposure);
-  line("", uploads_text(info, draft->build(TrainOptions{})->additive()));
+  const bool additive = draft->build(TrainOptions{})->additive();
+  bool first = true;
+  for (const auto& [who, what] : sights(info.exposure, info.sums || additive)) {
+    line(first ? "exposure" : "", fmt::format("{:<8}{}", who, what));
+    first = false;
+  }
+  line("", uploads_text(info, additive));
   const auto options = draft->options();
   text += options.empty() ? "\nIt has no options of its own.\n"
                           : "\n[method] options with their defaults:\n" + options_text(options);

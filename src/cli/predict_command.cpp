@@ -1,5 +1,6 @@
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -7,19 +8,49 @@
 #include "cli/commands.hpp"
 #include "cli/find_model.hpp"
 #include "cli/output.hpp"
+#include "data/inputs.hpp"
+#include "guard/answers.hpp"
+#include "io/sha256.hpp"
 
 namespace tessera {
 namespace {
 
 struct Predicted {
   Tensor labels;         // int64 [n]
-  Tensor probabilities;  // float32 [n, classes]
+  Tensor probabilities;  // float32 [n, classes]; NaN: withheld
 };
 
 Predicted predicted(const SavedModel& saved, const Tensor& rows) {
   const auto logits = predict(saved, rows);
   return {logits.argmax(1).contiguous(),
           class_probabilities(saved.loss, logits).to(at::kFloat).contiguous()};
+}
+
+/// Noise follows from the model's numbers: who only asks does not know them.
+uint64_t secret_of(const SavedModel& saved) {
+  const auto w = saved.weights.w.contiguous();
+  const ByteSpan bytes(static_cast<const uint8_t*>(w.data_ptr()), w.nbytes());
+  return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
+}
+
+Result<Predicted> guarded_prediction(const SavedModel& saved, const Tensor& rows,
+                                     const AnswerGuards& guards) {
+  if (saved.loss != Loss::Kind::kCrossEntropy)
+    return fail(Error::kInvalid,
+                "--guard: this model was trained with one loss for each class, and its "
+                "probabilities do not sum to 1; guards of answers need that they do");
+  // Noise on inputs is measured where the network sees them.
+  const auto inputs = apply_scaling(rows.contiguous(), saved.scaling);
+  auto plain = saved;
+  plain.scaling = {};
+  const auto said = guarded_answers(guards, inputs, secret_of(saved), [&](const Tensor& x) {
+    return class_probabilities(saved.loss, predict(plain, x));
+  });
+  return Predicted{said.labels, said.probabilities.to(at::kFloat).contiguous()};
+}
+
+nlohmann::json probability(float p) {
+  return std::isnan(p) ? nlohmann::json(nullptr) : nlohmann::json(p);
 }
 
 nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba) {
@@ -34,7 +65,10 @@ nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba
     const auto label = out.labels.data_ptr<int64_t>()[i];
     labels.push_back(label), names.push_back(saved.class_names[static_cast<size_t>(label)]);
     const auto* p = out.probabilities.data_ptr<float>() + static_cast<size_t>(i) * classes;
-    if (proba) rows.push_back(std::vector<float>(p, p + classes));
+    if (!proba) continue;
+    auto row = nlohmann::json::array();
+    for (size_t k = 0; k < classes; ++k) row.push_back(probability(p[k]));
+    rows.push_back(std::move(row));
   }
   answer["labels"] = std::move(labels), answer["predicted"] = std::move(names);
   if (proba) answer["probabilities"] = std::move(rows);
@@ -52,7 +86,7 @@ std::string as_csv(const SavedModel& saved, const Predicted& out, bool proba) {
     const auto* p = out.probabilities.data_ptr<float>() + i * out.probabilities.size(1);
     if (proba)
       for (size_t k = 0; k < saved.class_names.size(); ++k)
-        cells.push_back(fmt::format("{}", p[k]));
+        cells.push_back(std::isnan(p[k]) ? "" : fmt::format("{}", p[k]));
     table.row(std::move(cells));
   }
   return table.csv();
@@ -81,7 +115,11 @@ Status predict_command(const PredictArgs& args) {
   }
   TESSERA_ASSIGN(const auto inputs, read_inputs(args.data, schema));
   if (!inputs.unused.empty()) print_note("not an input: " + join(inputs.unused, ", "));
-  const auto out = predicted(saved, inputs.x);
+  TESSERA_ASSIGN(const auto guards, parse_answer_guards(args.guards));
+  auto out = predicted(saved, inputs.x);
+  if (guards.any()) {
+    TESSERA_ASSIGN(out, guarded_prediction(saved, inputs.x, guards));
+  }
   const auto text =
       args.json ? as_json(saved, out, args.proba).dump() + "\n" : as_csv(saved, out, args.proba);
   return args.out.empty() ? print(text) : write_text(args.out, text);

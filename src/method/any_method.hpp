@@ -8,6 +8,7 @@
 
 #include "base/options.hpp"
 #include "base/status.hpp"
+#include "method/exposure.hpp"
 #include "method/method.hpp"
 
 namespace tessera {
@@ -292,7 +293,7 @@ struct MethodInfo {
   /// number per class), multiples, sums and differences: "2 d", "d - d_A".
   /// The conformance suite measures it.
   std::string down, up;
-  std::string exposure;        // who gets to see what of a client
+  Exposure exposure;           // who gets to see what of a client; measured, too
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
   bool learns = true;          // false: a rule without training, whose rounds change nothing

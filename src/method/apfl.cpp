@@ -102,16 +102,20 @@ struct Apfl : FedAvg {
 }  // namespace
 
 MethodInfo apfl() {
-  return describe<Apfl>({.name = "apfl",
-                         .line = "a learned mixture of an own model and the global one",
-                         .paper = "Deng, Kamani and Mahdavi, 2020",
-                         .equation = "Algorithm 1",
-                         .section = "4.4",
-                         .down = "d",
-                         .up = "d",
-                         .exposure = "the server gets a copy of the global model that it trained; "
-                                     "its own model stays with it",
-                         .headline = View::kPost});
+  return describe<Apfl>(
+      {.name = "apfl",
+       .line = "a learned mixture of an own model and the global one",
+       .paper = "Deng, Kamani and Mahdavi, 2020",
+       .equation = "Algorithm 1",
+       .section = "4.4",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "value.w",
+                                .words = "a copy of the global model that it trained"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its own model"},
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -17,15 +17,17 @@ struct Centralized : FedAvg {
 }  // namespace
 
 MethodInfo centralized() {
-  return describe<Centralized>({.name = "centralized",
-                                .line = "one model on pooled data: a reference without privacy",
-                                .paper = "-",
-                                .section = "1.2",
-                                .down = "0",
-                                .up = "0",
-                                .exposure = "all data lie in one place: no privacy at all",
-                                .headline = View::kPre,
-                                .pooled = true});
+  return describe<Centralized>(
+      {.name = "centralized",
+       .line = "one model on pooled data: a reference without privacy",
+       .paper = "-",
+       .section = "1.2",
+       .down = "0",
+       .up = "0",
+       .exposure = {.server = {{.what = Tells::kData,
+                                .words = "all data lie in one place: no privacy at all"}}},
+       .headline = View::kPre,
+       .pooled = true});
 }
 
 }  // namespace tessera

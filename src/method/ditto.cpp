@@ -61,16 +61,20 @@ struct Ditto : FedAvg {
 }  // namespace
 
 MethodInfo ditto() {
-  return describe<Ditto>({.name = "ditto",
-                          .line = "fedavg, and an own model that is pulled towards it",
-                          .paper = "Li et al., ICML 2021",
-                          .equation = "Algorithm 1",
-                          .section = "4.1",
-                          .down = "d",
-                          .up = "d",
-                          .exposure = "the server gets a copy of the global model that it trained; "
-                                      "its own model stays with it",
-                          .headline = View::kPost});
+  return describe<Ditto>(
+      {.name = "ditto",
+       .line = "fedavg, and an own model that is pulled towards it",
+       .paper = "Li et al., ICML 2021",
+       .equation = "Algorithm 1",
+       .section = "4.1",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "value.w",
+                                .words = "a copy of the global model that it trained"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its own model"},
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -71,8 +71,10 @@ MethodInfo ftl() {
        .section = "3.1",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its fitted copy"},
        .headline = View::kPost});
 }
 
@@ -86,8 +88,10 @@ MethodInfo fed_t() {
        .section = "3.1",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its fitted copy"},
        .headline = View::kPost});
 }
 

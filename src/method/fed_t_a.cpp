@@ -159,8 +159,10 @@ MethodInfo fed_t_a() {
        .section = "3.2",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its fitted copy"},
        .headline = View::kPost});
 }
 

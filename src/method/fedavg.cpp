@@ -28,7 +28,9 @@ MethodInfo fedavg() {
        .section = "1.3",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPre});
 }
 

@@ -103,8 +103,11 @@ MethodInfo fedavg_gan() {
        .section = "7.6",
        .down = "d + d_G + d_D",
        .up = "d + d_G + d_D",
-       .exposure = "the server gets its trained model, generator and discriminator; other clients "
-                   "get the means",
+       .exposure = {.server = {{.tensor = "value.w",
+                                .words = "its trained model, generator and discriminator",
+                                .covers = Covers::kFirst}},
+                    .peers = Shown::kSum,
+                    .sent = "the means"},
        .headline = View::kPre});
 }
 

@@ -91,16 +91,21 @@ struct FedBabu {
 }  // namespace
 
 MethodInfo fedbabu() {
-  return describe<FedBabu>(
-      {.name = "fedbabu",
-       .line = "shared body under a frozen random head; fine-tuned copies",
-       .paper = "Oh, Kim and Yun, ICLR 2022",
-       .equation = "Algorithm 1",
-       .section = "2.4",
-       .down = "d_B",
-       .up = "d_B",
-       .exposure = "the server gets its trained base; fitted heads stay with their clients",
-       .headline = View::kPost});
+  return describe<FedBabu>({.name = "fedbabu",
+                            .line = "shared body under a frozen random head; fine-tuned copies",
+                            .paper = "Oh, Kim and Yun, ICLR 2022",
+                            .equation = "Algorithm 1",
+                            .section = "2.4",
+                            .down = "d_B",
+                            .up = "d_B",
+                            .exposure = {.server = {{.tensor = "value.w",
+                                                     .words = "its trained base",
+                                                     .covers = Covers::kBase}},
+                                         .peers = Shown::kSum,
+                                         .sent = "the mean",
+                                         .stays = "its fitted head",
+                                         .rest_known = true},
+                            .headline = View::kPost});
 }
 
 }  // namespace tessera

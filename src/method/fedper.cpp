@@ -76,8 +76,16 @@ MethodInfo fedper() {
                            .section = "2.1",
                            .down = "d_B",
                            .up = "d_B",
-                           .exposure = "the server gets its trained base; the head stays with it "
-                                       "(head = mean: it is sent, too)",
+                           .exposure = {.server = {{.tensor = "base.value.w",
+                                                    .words = "its trained base",
+                                                    .covers = Covers::kBase},
+                                                   {.tensor = "head",
+                                                    .words = "its head",
+                                                    .covers = Covers::kTop,
+                                                    .only = "with head = mean"}},
+                                        .peers = Shown::kSum,
+                                        .sent = "the mean",
+                                        .stays = "its head"},
                            .headline = View::kPost,
                            .sums = true});
 }

@@ -32,7 +32,9 @@ MethodInfo fedprox() {
        .section = "1.5",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPre});
 }
 

@@ -85,7 +85,12 @@ MethodInfo fedrep() {
                            .section = "2.3",
                            .down = "d_B",
                            .up = "d_B",
-                           .exposure = "the server gets its trained base; the head stays with it",
+                           .exposure = {.server = {{.tensor = "value.w",
+                                                    .words = "its trained base",
+                                                    .covers = Covers::kBase}},
+                                        .peers = Shown::kSum,
+                                        .sent = "the mean",
+                                        .stays = "its head"},
                            .headline = View::kPost});
 }
 

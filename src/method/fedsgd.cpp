@@ -50,17 +50,20 @@ struct FedSgd : FedAvg {
 }  // namespace
 
 MethodInfo fedsgd() {
-  return describe<FedSgd>(
-      {.name = "fedsgd",
-       .line = "one step along the mean gradient per round",
-       .paper = "McMahan et al., AISTATS 2017",
-       .equation = "section 2",
-       .section = "1.4",
-       .down = "d",
-       .up = "d",
-       .exposure = "the server gets its gradient; other clients get the model it leads to",
-       .headline = View::kPre,
-       .changes = true});
+  return describe<FedSgd>({.name = "fedsgd",
+                           .line = "one step along the mean gradient per round",
+                           .paper = "McMahan et al., AISTATS 2017",
+                           .equation = "section 2",
+                           .section = "1.4",
+                           .down = "d",
+                           .up = "d",
+                           .exposure = {.server = {{.tensor = "value.w",
+                                                    .what = Tells::kGradient,
+                                                    .words = "its gradient"}},
+                                        .peers = Shown::kSum,
+                                        .sent = "the model that the mean gradient leads to"},
+                           .headline = View::kPre,
+                           .changes = true});
 }
 
 }  // namespace tessera

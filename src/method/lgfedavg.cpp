@@ -116,17 +116,24 @@ Personal LgFedAvg::personalize(const Client& me, const Down& down, const Local& 
 }
 
 MethodInfo lgfedavg() {
-  return describe<LgFedAvg>({.name = "lgfedavg",
-                             .line = "private representation, shared top layers",
-                             .paper = "Liang et al., 2020",
-                             .equation = "Algorithm 1",
-                             .section = "2.2",
-                             .down = "d",
-                             .up = "d",
-                             .exposure = "the server gets its top layers, in the warm-up its whole "
-                                         "model; then its base stays with it",
-                             .headline = View::kPost,
-                             .sums = true});
+  return describe<LgFedAvg>(
+      {.name = "lgfedavg",
+       .line = "private representation, shared top layers",
+       .paper = "Liang et al., 2020",
+       .equation = "Algorithm 1",
+       .section = "2.2",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "top", .words = "its top layers", .covers = Covers::kTop},
+                               {.tensor = "base.w",
+                                .words = "its base",
+                                .covers = Covers::kBase,
+                                .only = "in the warm-up, or with base_bank"}},
+                    .peers = Shown::kSum,
+                    .sent = "the means",
+                    .stays = "its base after the warm-up"},
+       .headline = View::kPost,
+       .sums = true});
 }
 
 }  // namespace tessera

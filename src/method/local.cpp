@@ -95,7 +95,7 @@ MethodInfo local() {
                                .section = "1.1",
                                .down = "0",
                                .up = "0",
-                               .exposure = "nothing leaves a client",
+                               .exposure = {},
                                .headline = View::kPost});
 }
 

@@ -93,8 +93,11 @@ MethodInfo pfedme() {
        .section = "4.3",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets the model that its own one is pulled to; its own model stays with it",
+       .exposure = {.server = {{.tensor = "value.w",
+                                .words = "the model that its own one is pulled to"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its own model"},
        .headline = View::kPost});
 }
 

@@ -61,7 +61,9 @@ MethodInfo reptile() {
        .section = "1.6",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the model that the mean leads to"},
        .headline = View::kPost});
 }
 

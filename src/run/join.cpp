@@ -19,6 +19,7 @@
 #include "net/identity.hpp"
 #include "net/private_file.hpp"
 #include "run/config_text.hpp"
+#include "run/exposed.hpp"
 #include "run/layout_digest.hpp"
 #include "run/model_keeper.hpp"
 #include "run/simulation.hpp"
@@ -68,6 +69,12 @@ class Joining {
   /// Tells the server why this client cannot take part; its people may be able to mend that.
   void tell(const Status& trouble);
   Result<json> work();
+
+  /// Who will see what of this client, before anything leaves.
+  void tell_exposure() const {
+    for (const auto& [who, what] : exposed(*experiment_))
+      request_.log->info("exposure", {{"who", who}, {"what", what}});
+  }
 
   const FederationFacts& facts() const { return facts_; }
   const Federation& federation() const { return *federation_; }
@@ -385,6 +392,7 @@ Result<json> join_federation(const JoinRequest& request) {
       return built;
     }
     TESSERA_RETURN_IF_ERROR(joining.open_host());
+    joining.tell_exposure();
     TESSERA_RETURN_IF_ERROR(joining.enroll());
     return joining.work();
   } catch (const std::bad_alloc&) {

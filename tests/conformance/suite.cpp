@@ -389,13 +389,120 @@ TEST_P(Conformance, TrafficIsAsSpecified) {
   }
 }
 
+/// What uploads of round 1 hold and what is sent in round 2, of four clients with as many samples.
+struct Exchanged {
+  Toy toy;
+  TensorDict server;  // before round 1
+  std::vector<Received<TensorDict>> uploads;
+
+  explicit Exchanged(const ToyOptions& options) : toy(make_toy(options, 4, 0)) {
+    server = toy.server();
+    for (ClientId id = 0; id < 4; ++id) {
+      const auto down = toy.download(server, id, Why::kTrain, {0, 1, 2, 3});
+      auto step = toy.method->local_update(toy.fresh(id), down, toy.local(id));
+      uploads.push_back({id, std::move(step.upload)});
+    }
+  }
+  std::vector<TensorDict> sent_after(const std::vector<Received<TensorDict>>& received) const {
+    const auto next = toy.aggregate(server, received);
+    std::vector<TensorDict> out;
+    for (ClientId id = 0; id < 4; ++id)
+      out.push_back(toy.download(next, id, Why::kTrain, {0, 1, 2, 3}, 2));
+    return out;
+  }
+  /// Every upload replaced by the mean of all: the same sum, and nothing of a single client.
+  std::vector<Received<TensorDict>> alike() const {
+    auto out = uploads;
+    for (auto& [name, value] : out.front().body) {
+      if (!value.is_floating_point()) continue;
+      auto sum = at::zeros(value.sizes(), at::kDouble);
+      for (const auto& upload : uploads) sum += upload.body.at(name).to(at::kDouble);
+      const auto mean = (sum / 4).to(value.scalar_type());
+      for (auto& upload : out) upload.body[name] = mean;
+    }
+    return out;
+  }
+};
+
+bool is_named(const std::string& name, const std::string& last) {
+  return name == last || name.ends_with("." + last);
+}
+
+// The declared table of who sees what, against what travels.
+TEST_P(Conformance, TheServerSeesWhatIsDeclared) {
+  auto opts = options();
+  opts.numbers.clear();
+  const Exchanged round(opts);
+  const auto& layout = round.toy.model->layout();
+  const auto& told = round.toy.info.exposure.server;
+  if (round.toy.info.pooled) {
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_EQ(told.front().what, Tells::kData);
+    return;
+  }
+  for (const auto& [name, value] : round.uploads.front().body) {
+    const auto entry = std::find_if(told.begin(), told.end(),
+                                    [&, n = name](const Told& one) { return one.tensor == n; });
+    if (entry == told.end()) {
+      const bool known =
+          (is_named(name, "b") && value.numel() == round.toy.model->buffers().numel()) ||
+          (is_named(name, "b") && value.numel() == 0) || is_named(name, "weight") ||
+          is_named(name, "samples");
+      EXPECT_TRUE(known) << "say in .exposure what '" << name << "' tells the server";
+    } else if (entry->what != Tells::kStatistics) {
+      ASSERT_EQ(value.numel() % entry->copies, 0) << name;
+      EXPECT_NO_THROW(covered(layout, entry->covers, value.numel() / entry->copies))
+          << name << " does not hold the part of the model that .exposure declares";
+    }
+  }
+  for (const auto& one : told) {
+    if (one.only.empty()) {
+      EXPECT_TRUE(round.uploads.front().body.contains(one.tensor)) << one.tensor << " is not sent";
+    }
+  }
+}
+
+// "Peers see only the sum": what they are sent does not change when every upload is replaced by the
+// mean of all. "Single": an upload arrives as it is.
+TEST_P(Conformance, PeersSeeWhatIsDeclared) {
+  auto opts = options();
+  opts.numbers.clear();
+  if (GetParam() == "fedham" || GetParam() == "aml1" || GetParam() == "aml2")
+    opts.numbers.emplace_back("p", 1);
+  const Exchanged round(opts);
+  const auto shown = round.toy.info.exposure.peers;
+  if (round.toy.info.pooled) return;
+  const auto sent = round.sent_after(round.uploads), alike = round.sent_after(round.alike());
+  bool same = true, single = false;
+  for (size_t to = 0; to < sent.size(); ++to) {
+    for (const auto& [name, value] : sent[to]) {
+      if (!alike[to].contains(name) || !alike[to].at(name).sizes().equals(value.sizes()))
+        same = false;
+      else
+        same = same &&
+               at::allclose(value.to(at::kDouble), alike[to].at(name).to(at::kDouble), 1e-4, 1e-6);
+      for (size_t from = 0; from < round.uploads.size() && value.numel() >= 16; ++from)
+        for (const auto& [part, own] : round.uploads[from].body)
+          single |= from != to && own.sizes().equals(value.sizes()) && at::equal(own, value);
+    }
+  }
+  EXPECT_EQ(single, shown == Shown::kSingle);
+  EXPECT_EQ(same, shown == Shown::kNothing || shown == Shown::kSum);
+  // What only a sum tells peers may still need single uploads at the server; not the reverse.
+  if (round.toy.info.sums || round.toy.method->additive()) EXPECT_TRUE(same);
+}
+
 TEST_P(Conformance, OptionsAreDescribedAndDefaultsAreValid) {
   const auto info = find_method(GetParam());
   ASSERT_TRUE(info.ok());
   EXPECT_FALSE(info->line.empty());
   EXPECT_LE(info->line.size(), 59U) << "`tessera methods` has 80 columns";
   EXPECT_FALSE(info->paper.empty());
-  EXPECT_FALSE(info->exposure.empty()) << "say who gets to see what of a client";
+  if (info->up != "0") {
+    EXPECT_FALSE(info->exposure.server.empty()) << "say in .exposure what the server gets";
+    EXPECT_NE(info->exposure.peers, Shown::kNothing) << "say what other clients are sent";
+    EXPECT_FALSE(info->exposure.sent.empty());
+  }
   for (const auto& option : info->draft()->options()) {
     EXPECT_FALSE(option.spec.help.empty()) << option.spec.key;
     EXPECT_EQ(option_error(option), "") << option.spec.key;

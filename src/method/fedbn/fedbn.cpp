@@ -91,16 +91,20 @@ struct FedBN {
 }  // namespace
 
 MethodInfo fedbn() {
-  return describe<FedBN>(
-      {.name = "fedbn",
-       .line = "fedavg with private batch norms",
-       .paper = "Li et al., ICLR 2021",
-       .equation = "Algorithm 1",
-       .section = "2.5",
-       .down = "d - d_BN",
-       .up = "d - d_BN",
-       .exposure = "the server gets its trained model without batch norms and their statistics",
-       .headline = View::kPost});
+  return describe<FedBN>({.name = "fedbn",
+                          .line = "fedavg with private batch norms",
+                          .paper = "Li et al., ICLR 2021",
+                          .equation = "Algorithm 1",
+                          .section = "2.5",
+                          .down = "d - d_BN",
+                          .up = "d - d_BN",
+                          .exposure = {.server = {{.tensor = "value.w",
+                                                   .words = "its trained model without batch norms",
+                                                   .covers = Covers::kNotNorms}},
+                                       .peers = Shown::kSum,
+                                       .sent = "the mean",
+                                       .stays = "batch norms with their statistics"},
+                          .headline = View::kPost});
 }
 
 }  // namespace tessera

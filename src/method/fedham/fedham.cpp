@@ -277,29 +277,37 @@ std::vector<Exhibit> FedHam::exhibits(const Server& server, const Evaluated& eva
 }
 
 MethodInfo fedham() {
-  return describe<FedHam>({.name = "fedham",
-                           .line = "each client learns to mix others', own and global models",
-                           .paper = "Gao et al., ACM TIST 2023",
-                           .equation = "Algorithms 1 and 2, eqs. 4 to 15",
-                           .section = "5.3",
-                           .down = "d",
-                           .up = "d",
-                           .exposure = "the server keeps its latest model and loss; clients of its "
-                                       "cluster get the model itself",
-                           .headline = View::kPost});
+  return describe<FedHam>(
+      {.name = "fedham",
+       .line = "each client learns to mix others', own and global models",
+       .paper = "Gao et al., ACM TIST 2023",
+       .equation = "Algorithms 1 and 2, eqs. 4 to 15",
+       .section = "5.3",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "model.value.w", .words = "its latest model"},
+                               {.tensor = "loss", .what = Tells::kStatistics, .words = "its loss"}},
+                    .peers = Shown::kSingle,
+                    .sent = "the model of each client of their cluster, without its name",
+                    .kept = true},
+       .headline = View::kPost});
 }
 
 MethodInfo aml1() {
-  return describe<Aml1>({.name = "aml1",
-                         .line = "fedham without its second layer: the others' models only",
-                         .paper = "Gao et al., ACM TIST 2023 (ablation)",
-                         .equation = "ablation: layer 1 alone",
-                         .section = "5.3.8",
-                         .down = "d",
-                         .up = "d",
-                         .exposure = "the server keeps its latest model and loss; clients of its "
-                                     "cluster get the model itself",
-                         .headline = View::kPost});
+  return describe<Aml1>(
+      {.name = "aml1",
+       .line = "fedham without its second layer: the others' models only",
+       .paper = "Gao et al., ACM TIST 2023 (ablation)",
+       .equation = "ablation: layer 1 alone",
+       .section = "5.3.8",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "model.value.w", .words = "its latest model"},
+                               {.tensor = "loss", .what = Tells::kStatistics, .words = "its loss"}},
+                    .peers = Shown::kSingle,
+                    .sent = "the model of each client of their cluster, without its name",
+                    .kept = true},
+       .headline = View::kPost});
 }
 
 MethodInfo aml2() {
@@ -311,7 +319,10 @@ MethodInfo aml2() {
        .section = "5.3.8",
        .down = "d",
        .up = "d",
-       .exposure = "the server keeps its latest model and loss; other clients get the mean",
+       .exposure = {.server = {{.tensor = "model.value.w", .words = "its latest model"},
+                               {.tensor = "loss", .what = Tells::kStatistics, .words = "its loss"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPost});
 }
 

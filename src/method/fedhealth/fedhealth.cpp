@@ -125,16 +125,20 @@ struct FedHealth {
 }  // namespace
 
 MethodInfo fedhealth() {
-  return describe<FedHealth>({.name = "fedhealth",
-                              .line = "public data first, then fedavg, then aligned transfer",
-                              .paper = "Chen et al., IEEE Intelligent Systems 2020",
-                              .equation = "Sun and Saenko, 2016, eqs. 1 to 3",
-                              .section = "3.3",
-                              .down = "d",
-                              .up = "d",
-                              .exposure = "the server gets its trained model; other clients get "
-                                          "the mean; the server holds public data",
-                              .headline = View::kPost});
+  return describe<FedHealth>(
+      {.name = "fedhealth",
+       .line = "public data first, then fedavg, then aligned transfer",
+       .paper = "Chen et al., IEEE Intelligent Systems 2020",
+       .equation = "Sun and Saenko, 2016, eqs. 1 to 3",
+       .section = "3.3",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its fitted copy",
+                    .remark = "the server holds public data"},
+       .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -113,7 +113,10 @@ MethodInfo fedrod() {
        .section = "2.6",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its body and generic head; the private head stays with it",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its body and generic head"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its private head"},
        .headline = View::kPost});
 }
 

@@ -105,8 +105,12 @@ MethodInfo pfedhn() {
        .section = "7.1",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets how it changed the model made for it; others get models made for them",
+       .exposure = {.server = {{.tensor = "delta.value.w",
+                                .what = Tells::kChange,
+                                .words = "how it changed the model made for it"}},
+                    .peers = Shown::kMixed,
+                    .sent = "models made for them",
+                    .remark = "the server keeps an embedding, which groups similar clients"},
        .headline = View::kPre});
 }
 

@@ -13,7 +13,16 @@ MethodInfo pfedht() {
        .section = "7.4",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its shared part and how it changed the projections made for it",
+       .exposure = {.server = {{.tensor = "eta.w",
+                                .words = "its shared part",
+                                .covers = Covers::kNotAttention},
+                               {.tensor = "delta",
+                                .what = Tells::kChange,
+                                .words = "how it changed the projections made for it",
+                                .covers = Covers::kAttention}},
+                    .peers = Shown::kMixed,
+                    .sent = "the mean shared part and projections made for them",
+                    .remark = "the server keeps an embedding, which groups similar clients"},
        .headline = View::kPost});
 }
 

@@ -117,8 +117,21 @@ MethodInfo pfedht_gan() {
        .section = "7.6",
        .down = "d + d_G + d_D",
        .up = "d + d_G + d_D",
-       .exposure = "the server gets its shared part, how it changed the projections made for it, "
-                   "and its generator and discriminator; all get their mean",
+       .exposure =
+           {.server =
+                {{.tensor = "eta.w", .words = "its shared part", .covers = Covers::kNotAttention},
+                 {.tensor = "delta",
+                  .what = Tells::kChange,
+                  .words = "how it changed the projections made for it",
+                  .covers = Covers::kAttention},
+                 {.tensor = "gan.generator", .words = "its generator", .covers = Covers::kNone},
+                 {.tensor = "gan.discriminator",
+                  .words = "its discriminator",
+                  .covers = Covers::kNone}},
+            .peers = Shown::kMixed,
+            .sent = "the mean shared part, generator and discriminator, and projections "
+                    "made for them",
+            .remark = "the server keeps an embedding, which groups similar clients"},
        .headline = View::kPost});
 }
 

@@ -114,8 +114,16 @@ MethodInfo pfedht_nohn() {
        .section = "7.4",
        .down = "d - d_A",
        .up = "d - d_A",
-       .exposure =
-           "the server gets all but its attention projections (new_attention = mean: these, too)",
+       .exposure = {.server = {{.tensor = "eta.value.w",
+                                .words = "all but its attention projections",
+                                .covers = Covers::kNotAttention},
+                               {.tensor = "attention",
+                                .words = "its attention projections",
+                                .covers = Covers::kAttention,
+                                .only = "with new_attention = mean"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its attention"},
        .headline = View::kPost,
        .sums = true});
 }

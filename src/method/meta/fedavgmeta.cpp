@@ -31,8 +31,10 @@ MethodInfo fedavgmeta() {
        .section = "6.1",
        .down = "d",
        .up = "d",
-       .exposure =
-           "the server gets its trained model; other clients get the mean; fitted copies stay",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its fitted copy"},
        .headline = View::kPost});
 }
 

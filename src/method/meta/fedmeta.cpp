@@ -69,20 +69,25 @@ MethodInfo fedmeta_maml() {
        .section = "6.2",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPost});
 }
 MethodInfo fedmeta_metasgd() {
-  return describe<FedMetaSgd>(
-      {.name = "fedmeta-metasgd",
-       .line = "learns a start and a rate for every parameter (Meta-SGD)",
-       .paper = "Chen et al., 2018; Li et al., 2017",
-       .equation = "Algorithm 1",
-       .section = "6.3",
-       .down = "2 d",
-       .up = "2 d",
-       .exposure = "the server gets its trained model and rates; other clients get the means",
-       .headline = View::kPost});
+  return describe<FedMetaSgd>({.name = "fedmeta-metasgd",
+                               .line = "learns a start and a rate for every parameter (Meta-SGD)",
+                               .paper = "Chen et al., 2018; Li et al., 2017",
+                               .equation = "Algorithm 1",
+                               .section = "6.3",
+                               .down = "2 d",
+                               .up = "2 d",
+                               .exposure = {.server = {{.tensor = "value.w",
+                                                        .words = "its trained model and rates",
+                                                        .copies = 2}},
+                                            .peers = Shown::kSum,
+                                            .sent = "the means"},
+                               .headline = View::kPost});
 }
 MethodInfo fomaml() {
   return describe<FoMaml>(
@@ -93,7 +98,9 @@ MethodInfo fomaml() {
        .section = "6.2",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPost});
 }
 

@@ -173,23 +173,45 @@ MethodInfo fedmetaper_maml() {
        .section = "6.4",
        .down = "d_B",
        .up = "d_B",
-       .exposure =
-           "the server gets its trained base; the head stays with it (head_bank: it is sent, too)",
+       .exposure = {.server = {{.tensor = "shared.value.w",
+                                .words = "its trained base",
+                                .covers = Covers::kBase},
+                               {.tensor = "head",
+                                .words = "its head",
+                                .covers = Covers::kTop,
+                                .only = "with head_bank"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean",
+                    .stays = "its head",
+                    .remark = "with head_bank newcomers get all heads, without names: a head shows "
+                              "the classes of its client"},
        .headline = View::kPost,
        .sums = true});
 }
 MethodInfo fedmetaper_metasgd() {
-  return describe<FedMetaPerSgd>({.name = "fedmetaper-metasgd",
-                                  .line = "the same with learned rates (Meta-SGD)",
-                                  .paper = "Nguyen, Cao and Le",
-                                  .equation = "Algorithms 1 to 3, eq. 7",
-                                  .section = "6.4",
-                                  .down = "2 d_B",
-                                  .up = "2 d_B",
-                                  .exposure = "the server gets its trained base and rates; the "
-                                              "head stays with it (head_bank: it is sent, too)",
-                                  .headline = View::kPost,
-                                  .sums = true});
+  return describe<FedMetaPerSgd>(
+      {.name = "fedmetaper-metasgd",
+       .line = "the same with learned rates (Meta-SGD)",
+       .paper = "Nguyen, Cao and Le",
+       .equation = "Algorithms 1 to 3, eq. 7",
+       .section = "6.4",
+       .down = "2 d_B",
+       .up = "2 d_B",
+       .exposure = {.server = {{.tensor = "shared.value.w",
+                                .words = "its trained base and rates",
+                                .covers = Covers::kBase,
+                                .copies = 2},
+                               {.tensor = "head",
+                                .words = "its head",
+                                .covers = Covers::kTop,
+                                .only = "with head_bank"}},
+                    .peers = Shown::kSum,
+                    .sent = "the means",
+                    .stays = "its head",
+                    .remark = "with head_bank newcomers get all heads, without names: a head shows "
+                              "the classes of its client"},
+       .headline = View::kPost,
+       .sums = true});
 }
 
 }  // namespace tessera

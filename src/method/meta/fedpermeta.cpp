@@ -28,17 +28,22 @@ struct FedPerMeta : FedPer {
 }  // namespace
 
 MethodInfo fedpermeta() {
-  return describe<FedPerMeta>({.name = "fedpermeta",
-                               .line = "FedPer, fine-tuned on support data where it is used",
-                               .paper = "Nguyen, Cao and Le",
-                               .equation = "section 4",
-                               .section = "6.1",
-                               .down = "d_B",
-                               .up = "d",
-                               .exposure = "the server gets its trained model, the head, too; "
-                                           "other clients get mean base and mean head",
-                               .headline = View::kPost,
-                               .sums = true});
+  return describe<FedPerMeta>(
+      {.name = "fedpermeta",
+       .line = "FedPer, fine-tuned on support data where it is used",
+       .paper = "Nguyen, Cao and Le",
+       .equation = "section 4",
+       .section = "6.1",
+       .down = "d_B",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "base.value.w",
+                                .words = "its trained base",
+                                .covers = Covers::kBase},
+                               {.tensor = "head", .words = "its head", .covers = Covers::kTop}},
+                    .peers = Shown::kSum,
+                    .sent = "mean base and mean head"},
+       .headline = View::kPost,
+       .sums = true});
 }
 
 }  // namespace tessera

@@ -46,7 +46,9 @@ MethodInfo imaml() {
        .section = "6.5",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model; other clients get the mean",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean"},
        .headline = View::kPost});
 }
 

@@ -310,8 +310,16 @@ MethodInfo mosaic() {
        .section = "12.2",
        .down = "d",
        .up = "d",
-       .exposure = "the server gets its trained model, class counts, sums of its features, and "
-                   "sums over held-out samples; other clients get the sums of all",
+       .exposure =
+           {.server = {{.tensor = "value.w", .words = "its trained model"},
+                       {.tensor = "value.b",
+                        .what = Tells::kStatistics,
+                        .words =
+                            "class counts, sums of its features and sums over held-out samples",
+                        .only = "once the pool is fitted"}},
+            .peers = Shown::kSum,
+            .sent = "the mean model and the sums of all",
+            .stays = "its own model"},
        .headline = View::kPost,
        .statistics = true});
 }

@@ -99,16 +99,21 @@ struct Prior {
 }  // namespace
 
 MethodInfo prior() {
-  return describe<Prior>({.name = "prior",
-                          .line = "fedavg's model with a client's own class frequencies",
-                          .paper = "-",
-                          .section = "12.1",
-                          .down = "d",
-                          .up = "d + C",
-                          .exposure = "the server gets its trained model and class shares; other "
-                                      "clients get the means",
-                          .headline = View::kPre,
-                          .statistics = true});
+  return describe<Prior>(
+      {.name = "prior",
+       .line = "fedavg's model with a client's own class frequencies",
+       .paper = "-",
+       .section = "12.1",
+       .down = "d",
+       .up = "d + C",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"},
+                               {.tensor = "value.b",
+                                .what = Tells::kStatistics,
+                                .words = "its class shares"}},
+                    .peers = Shown::kSum,
+                    .sent = "the means"},
+       .headline = View::kPre,
+       .statistics = true});
 }
 
 }  // namespace tessera

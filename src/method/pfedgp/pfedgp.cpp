@@ -141,17 +141,20 @@ struct PFedGP {
 }  // namespace
 
 MethodInfo pfedgp() {
-  return describe<PFedGP>(
-      {.name = "pfedgp",
-       .line = "shared features, a Gaussian process on every client",
-       .paper = "Achituve et al., NeurIPS 2021",
-       .equation = "section 4",
-       .section = "7.3",
-       .down = "d_B",
-       .up = "d_B",
-       .exposure =
-           "the server gets its trained features; the classifier is made of its own data and stays",
-       .headline = View::kPre});
+  return describe<PFedGP>({.name = "pfedgp",
+                           .line = "shared features, a Gaussian process on every client",
+                           .paper = "Achituve et al., NeurIPS 2021",
+                           .equation = "section 4",
+                           .section = "7.3",
+                           .down = "d_B",
+                           .up = "d_B",
+                           .exposure = {.server = {{.tensor = "value.w",
+                                                    .words = "its trained features",
+                                                    .covers = Covers::kBase}},
+                                        .peers = Shown::kSum,
+                                        .sent = "the mean",
+                                        .stays = "its classifier, which is made of its own data,"},
+                           .headline = View::kPre});
 }
 
 }  // namespace tessera

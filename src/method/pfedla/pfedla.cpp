@@ -120,17 +120,18 @@ struct HeurPFedLA : PFedLA {
 }  // namespace
 
 MethodInfo pfedla() {
-  return describe<PFedLA>(
-      {.name = "pfedla",
-       .line = "every layer a mixture of all clients', by learned shares",
-       .paper = "Ma et al., CVPR 2022",
-       .equation = "Algorithm 1",
-       .section = "7.2",
-       .down = "d",
-       .up = "d",
-       .exposure =
-           "the server keeps its latest model; other clients get mixtures with it, layer by layer",
-       .headline = View::kPost});
+  return describe<PFedLA>({.name = "pfedla",
+                           .line = "every layer a mixture of all clients', by learned shares",
+                           .paper = "Ma et al., CVPR 2022",
+                           .equation = "Algorithm 1",
+                           .section = "7.2",
+                           .down = "d",
+                           .up = "d",
+                           .exposure = {.server = {{.tensor = "w", .words = "its latest model"}},
+                                        .peers = Shown::kMixed,
+                                        .sent = "mixtures with it, layer by layer",
+                                        .kept = true},
+                           .headline = View::kPost});
 }
 
 MethodInfo heurpfedla() {
@@ -142,8 +143,10 @@ MethodInfo heurpfedla() {
        .section = "7.2",
        .down = "d - kept",
        .up = "d",
-       .exposure =
-           "the server keeps its latest model; other clients get mixtures with it, layer by layer",
+       .exposure = {.server = {{.tensor = "w", .words = "its latest model"}},
+                    .peers = Shown::kMixed,
+                    .sent = "mixtures with it, layer by layer",
+                    .kept = true},
        .headline = View::kPost});
 }
 

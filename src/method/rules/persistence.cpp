@@ -36,7 +36,7 @@ MethodInfo persistence() {
                                 .section = "1.7",
                                 .down = "0",
                                 .up = "0",
-                                .exposure = "nothing leaves a client",
+                                .exposure = {},
                                 .headline = View::kPre,
                                 .learns = false});
 }

@@ -177,17 +177,18 @@ struct FedAcs {
 }  // namespace
 
 MethodInfo fedacs() {
-  return describe<FedAcs>(
-      {.name = "fedacs",
-       .line = "each client starts from a mixture of similar models",
-       .paper = "Chen, Li and Shen, ICASSP 2024",
-       .equation = "Algorithm 1, eqs. 4 and 5",
-       .section = "5.2",
-       .down = "d",
-       .up = "d",
-       .exposure =
-           "the server keeps its latest model; other clients get mixtures with it (see min_group)",
-       .headline = View::kPost});
+  return describe<FedAcs>({.name = "fedacs",
+                           .line = "each client starts from a mixture of similar models",
+                           .paper = "Chen, Li and Shen, ICASSP 2024",
+                           .equation = "Algorithm 1, eqs. 4 and 5",
+                           .section = "5.2",
+                           .down = "d",
+                           .up = "d",
+                           .exposure = {.server = {{.tensor = "w", .words = "its latest model"}},
+                                        .peers = Shown::kMixed,
+                                        .sent = "mixtures of at least min_group models",
+                                        .kept = true},
+                           .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -141,16 +141,18 @@ struct FedAmp {
 }  // namespace
 
 MethodInfo fedamp() {
-  return describe<FedAmp>(
-      {.name = "fedamp",
-       .line = "own models pulled to a mixture of similar clients' models",
-       .paper = "Huang et al., AAAI 2021",
-       .equation = "Algorithm 1",
-       .section = "5.1",
-       .down = "d",
-       .up = "d",
-       .exposure = "the server keeps its latest model; other clients get mixtures with it",
-       .headline = View::kPost});
+  return describe<FedAmp>({.name = "fedamp",
+                           .line = "own models pulled to a mixture of similar clients' models",
+                           .paper = "Huang et al., AAAI 2021",
+                           .equation = "Algorithm 1",
+                           .section = "5.1",
+                           .down = "d",
+                           .up = "d",
+                           .exposure = {.server = {{.tensor = "w", .words = "its latest model"}},
+                                        .peers = Shown::kMixed,
+                                        .sent = "mixtures with it",
+                                        .kept = true},
+                           .headline = View::kPost});
 }
 
 }  // namespace tessera

@@ -1,0 +1,115 @@
+// audit and attack: what they take, what they print and what they leave behind.
+#include <gmock/gmock.h>
+
+#include <cstring>
+
+#include "io/npy.hpp"
+#include "playground.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Auditing : public Playground {};
+
+TEST_F(Auditing, AnExperimentGetsAPageAndAVerdictForEachWhoLooks) {
+  const auto done =
+      tessera({"audit", experiment("fedavg", 2), "--budget", "8s", "--out", path("found")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("A curious server: "));
+  EXPECT_THAT(done.out, HasSubstr("A curious client: "));
+  EXPECT_THAT(done.out, HasSubstr("A user of the predictions: "));
+  EXPECT_THAT(done.out, HasSubstr("not tried: samples are no pictures"));
+  EXPECT_THAT(done.err, HasSubstr("to go"));  // progress, in plain lines
+  EXPECT_THAT(slurp(path("found/audit.html")), HasSubstr("<h2>Exposure</h2>"));
+  const auto found = json("found/audit.json");
+  EXPECT_EQ(found["adversaries"].size(), 3U);
+  EXPECT_EQ(found["method"], "fedavg");
+}
+
+TEST_F(Auditing, ARunIsAttackedWhereItStands) {
+  const auto file = experiment("fedavg", 2);
+  ASSERT_EQ(run("done").code, 0);
+  const auto done = tessera(
+      {"attack", "labels", path("done"), "--samples", "1", "--json", "--out", path("found")});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const auto found = nlohmann::json::parse(done.out);
+  const auto& attack = found["adversaries"][0]["attacks"][0];
+  EXPECT_EQ(attack["on"], "upload of round 3, one sample in one step");
+  EXPECT_EQ(attack["figures"][0]["name"], "labels right");
+  EXPECT_GT(attack["figures"][0]["value"].get<double>(), 0.9);
+  const auto changed = tessera({"attack", "labels", path("done"), "--set", "train.lr=1"});
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_THAT(changed.err, HasSubstr("is a run's directory"));
+}
+
+TEST_F(Auditing, TheListHasWhatEachNeeds) {
+  const auto list = tessera({"attack", "--list"});
+  EXPECT_EQ(list.code, 0);
+  for (const char* name :
+       {"labels", "first-layer", "trap", "dlg", "idlg", "geiping", "membership", "inversion"})
+    EXPECT_THAT(list.out, HasSubstr(name));
+  EXPECT_THAT(list.out, HasSubstr("needs pictures"));
+  EXPECT_EQ(nlohmann::json::parse(tessera({"attack", "--list", "--json"}).out).size(), 8U);
+}
+
+TEST_F(Auditing, WrongWordsAreRefusedAtOnce) {
+  const auto file = experiment();
+  const auto refused = [&](const std::vector<std::string>& words, const std::string& text) {
+    const auto done = tessera(words);
+    EXPECT_EQ(done.code, 2) << done.err;
+    EXPECT_EQ(error_lines(done), 1) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(text));
+  };
+  refused({"attack", "gieping", file}, "did you mean 'geiping'?");
+  refused({"attack", "geiping", file, "--against", "user"}, "is not for user");
+  refused({"attack", "membership", file, "--samples", "1"}, "--samples is for attacks on uploads");
+  refused({"attack"}, "which attack");
+  refused({"audit", file, "--against", "srever"}, "did you mean 'server'?");
+  refused({"audit", file, "--budget", "soon"}, "a time like 90s, 5m or 2h");
+  refused({"audit", path("thing.txt")},
+          "an experiment (.toml), a run's directory, or an audit log");
+  refused({"audit", file, "--method", "centralized"}, "nothing to attack");
+}
+
+TEST_F(Auditing, AnswersTellLessAndNeverAnotherClass) {
+  ASSERT_EQ(run("done").code, 0);
+  std::vector<float> x;
+  for (int i = 0; i < 60; ++i) x.push_back(static_cast<float>(i % 7) / 5 - 0.5F);
+  Bytes bytes(x.size() * sizeof(float));
+  std::memcpy(bytes.data(), x.data(), bytes.size());
+  ASSERT_TRUE(write_npz(path("x.npz"), {{"x", Npy{DType::kF32, {10, 6}, bytes}}}).ok());
+  const auto ask = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"predict", path("done"),  "--client", "global",
+                                   "--data",  path("x.npz"), "--proba",  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto done = tessera(words);
+    EXPECT_EQ(done.code, 0) << done.err;
+    return nlohmann::json::parse(done.out);
+  };
+  const auto plain = ask({});
+  for (const char* guard : {"round:digits=1", "noise:scale=0.2", "aggregate:times=3", "topk:k=2"}) {
+    const auto said = ask({"--guard", guard});
+    EXPECT_EQ(said["labels"], plain["labels"]) << guard;
+    EXPECT_NE(said["probabilities"], plain["probabilities"]) << guard;
+    EXPECT_EQ(said, ask({"--guard", guard})) << "asking twice must not help";
+  }
+  EXPECT_TRUE(ask({"--guard", "topk"})["probabilities"][0][0].is_null());
+  const auto wrong = tessera(
+      {"predict", path("done"), "--client", "global", "--data", path("x.npz"), "--guard", "ruond"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean 'round'?"));
+}
+
+TEST_F(Auditing, CheckAndMethodsShowWhoSeesWhat) {
+  const auto checked = tessera({"check", experiment("fedper")});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("exposure    server  its trained base"));
+  EXPECT_THAT(checked.out, HasSubstr("stays   its head"));
+  const auto shown = nlohmann::json::parse(tessera({"methods", "fedham", "--json"}).out);
+  EXPECT_EQ(shown["exposure"]["peers"], "single");
+}
+
+}  // namespace
+}  // namespace tessera::testing
