@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "model/fill.hpp"
+#include "model/trains_apart.hpp"
 
 namespace tessera {
 namespace {
@@ -76,7 +77,7 @@ struct BothLosses {
     const int64_t d = model.layout().numel();
     auto generic_grad = grad.slice(0, 0, d), source_grad = grad.slice(0, d);
     double value = 0;
-    if (by_hand(at, batch, generic_grad, source_grad, value)) return value;
+    if (by_hand(at, batch, key, generic_grad, source_grad, value)) return value;
     const auto w = at.w.slice(0, 0, d).detach().requires_grad_(true);
     const auto source = at.w.slice(0, d).detach().requires_grad_(true);
     const auto out = model.forward({w, at.b}, batch.x, {true, key});
@@ -91,19 +92,21 @@ struct BothLosses {
 
   /// By the model's own gradient, where it has one: the shift is a change of G's bias, and what
   /// moves P is what would move the head of the plain network with G + P.
-  bool by_hand(const Weights& at, const Examples& batch, Tensor& generic_grad, Tensor& source_grad,
-               double& value) const {
+  bool by_hand(Weights& at, const Examples& batch, uint64_t key, Tensor& generic_grad,
+               Tensor& source_grad, double& value) const {
     const int64_t d = generic_grad.numel();
     auto shifted = Weights{at.w.slice(0, 0, d), at.b}.clone();
     shifted.w.slice(0, d - shift.numel()).add_(shift);
-    const auto step = [&](const Weights& where, Tensor& grad) {
-      return model.value_and_grad(where, batch.x, batch.y, Loss::kCrossEntropy, grad, value);
+    const auto step = [&](Weights& where, Tensor& grad) {
+      return training_gradient(model, where, batch.x, batch.y, Loss::kCrossEntropy, key, grad,
+                               value);
     };
     if (!step(shifted, generic_grad)) return false;
     const auto source = at.w.slice(0, d).detach();
-    const auto both = head.added({at.w.slice(0, 0, d), at.b}, source, shares);
+    auto both = head.added({at.w.slice(0, 0, d), at.b}, source, shares);
     auto grad = at::empty_like(both.w);
     if (!step(both, grad)) return false;
+    at.b = shifted.b;  // the heads have no part in it
     const auto learned = source.requires_grad_(true);
     const auto p = head.made_of(learned, shares);
     source_grad.copy_(

@@ -321,8 +321,6 @@ void FastNet::backward_linears(const float* w, const float* x, int64_t n, const 
     const float* input = i > 0 ? at.linear_out[i - 1] : convs_.empty() ? x : at.flat;
     kernels_.linear_weight_grad(n, l.in, l.out, input, out_grad, at.panels, grad + l.weight,
                                 grad + l.bias);
-    // A batch's mean takes the bias before it away again.
-    if (l.norm && n > 1) std::fill_n(grad + l.bias, l.out, 0.0f);
     if (i == 0 && convs_.empty()) return;
     kernels_.linear_input_grad(n, l.in, l.out, out_grad, w + l.weight, at.linear_grad[i]);
     if (i > 0 && linears_[i - 1].relu)
