@@ -110,7 +110,7 @@ bool Gru::gradient(const Weights& at, const Tensor& x, const Tensor& y, const Lo
   check(x);
   const bool plain = at.w.scalar_type() == at::kFloat && at.w.is_contiguous() &&
                      grad.scalar_type() == at::kFloat && grad.is_contiguous();
-  if (!plain || x.size(0) == 0) return false;
+  if (!plain || x.size(0) == 0 || y.scalar_type() != at::kLong) return false;
   const at::NoGradGuard no_grad;
   const auto views = layout_.views(at.w);
   auto grads = layout_.views(grad);

@@ -23,9 +23,13 @@ struct Case {
 
 const std::vector<Case>& cases() {
   static const Shape small{{1, 20, 20}, 4}, colours{{3, 20, 20}, 4}, hours{{5, 7}, 3};
-  static const std::vector<Case> out{
-      {"mlp100", {{6}, 3}}, {"lenet", small},        {"facnn", small},   {"alex28-s", colours},
-      {"lenet-smooth", {{1, 28, 28}, 4}}, {"gru64", hours}, {"vit-s28", {{1, 28, 28}, 4}}};
+  static const std::vector<Case> out{{"mlp100", {{6}, 3}},
+                                     {"lenet", small},
+                                     {"facnn", small},
+                                     {"alex28-s", colours},
+                                     {"lenet-smooth", {{1, 28, 28}, 4}},
+                                     {"gru64", hours},
+                                     {"vit-s28", {{1, 28, 28}, 4}}};
   return out;
 }
 
@@ -123,8 +127,8 @@ TEST(PerSample, WithoutClippingItIsTheOrdinaryGradientBitForBit) {
     Tensor grad = at::empty_like(at.w), plain = at::empty_like(at.w);
     std::vector<double> norms;
     double value = 0, plain_value = 0;
-    ASSERT_TRUE(model->clipped_gradient(at, x, y, Loss::kCrossEntropy, {1e9, n}, grad, norms,
-                                        value));
+    ASSERT_TRUE(
+        model->clipped_gradient(at, x, y, Loss::kCrossEntropy, {1e9, n}, grad, norms, value));
     if (!model->value_and_grad(at, x, y, Loss::kCrossEntropy, plain, plain_value))
       plain = gradient_of(*model, at.w, x, y, Loss::kCrossEntropy), plain_value = value;
     EXPECT_TRUE(at::equal(grad, plain)) << one.name;
@@ -143,8 +147,8 @@ TEST(PerSample, DropoutIsThatOfTheKey) {
   Tensor grad = at::empty_like(at.w);
   std::vector<double> norms;
   double value = 0;
-  ASSERT_TRUE(model->clipped_gradient(at, x, y, Loss::kCrossEntropy, {1e9, 4, 77}, grad, norms,
-                                      value));
+  ASSERT_TRUE(
+      model->clipped_gradient(at, x, y, Loss::kCrossEntropy, {1e9, 4, 77}, grad, norms, value));
   const auto w = at.w.detach().requires_grad_(true);
   const auto loss =
       loss_value(Loss::kCrossEntropy, model->forward({w, at.b}, x, {true, 77}).logits, y);
