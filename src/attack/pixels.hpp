@@ -5,18 +5,9 @@
 
 #include <vector>
 
+#include "train/pixel_scale.hpp"
+
 namespace tessera {
-
-using at::Tensor;
-
-/// How pixels in [0, 1] become a network's inputs: (pixel − mean) / std for each channel. Empty:
-/// inputs are the pixels. Both functions take [n, C, …] and can be differentiated.
-struct PixelScale {
-  std::vector<double> mean, std;
-
-  Tensor to_inputs(const Tensor& pixels) const;
-  Tensor to_pixels(const Tensor& inputs) const;
-};
 
 /// Mean |horizontal differences| + mean |vertical differences| of [n, C, H, W]; differentiable.
 /// Samples of another shape have no neighbours: 0.

@@ -149,6 +149,11 @@ std::string privacy_text(const Experiment& experiment, const nlohmann::json& sum
     const auto spent = read_samples_spent(*at);
     add(spent.text(), spent.warning());
   }
+  if (const auto at = summary.find("transform"); at != summary.end())
+    out += fmt::format(
+        "virtual samples: gradients {:.3g} apart (at most {:.3g}), pixels {:.3g}, in {} batches\n",
+        number_at(*at, "gradient_distance"), number_at(*at, "worst_gradient_distance"),
+        number_at(*at, "pixel_distance"), static_cast<int64_t>(number_at(*at, "batches")));
   return out;
 }
 

@@ -25,6 +25,9 @@ using at::Tensor;
 struct Pool {
   Tensor x, y;
   int64_t classes = 0;
+  /// Of pictures, where it is so: x = (pixel − mean) / std for each channel, pixels from 0 to 1.
+  std::vector<double> pixel_mean = {}, pixel_std = {};
+  bool derived = false;  // what a client computed from its samples for a stage of its own
 };
 
 /// How raw numbers became those of a pool: (raw − mean) · scale, one pair for each feature of a

@@ -63,10 +63,10 @@ void DataDigest::client(const char* kind, const ClientData& data) {
 
 // Each stretch of numbers is taken once, and long ones whole, which is what makes this fast.
 void DataDigest::contents(size_t number, const Pool& pool) {
-  const auto& [x, y, classes] = pool;
+  const auto &x = pool.x, &y = pool.y;
   const int64_t count = x.size(0), sample = count > 0 ? x.numel() / count : 0;
   const int64_t stride = x.stride(0);
-  text(fmt::format("{} x {} every {}, {} classes", count, sample, stride, classes));
+  text(fmt::format("{} x {} every {}, {} classes", count, sample, stride, pool.classes));
   const float* features = x.data_ptr<float>();
   const int64_t* labels = y.data_ptr<int64_t>();
   std::vector<int64_t> marks;

@@ -21,6 +21,7 @@ Pool empty_pool(const ImageSet& images, std::span<const int64_t> rows) {
 
 Pool make_pool(const ImageSet& images, std::span<const int64_t> rows, const Moments& moments) {
   auto pool = empty_pool(images, rows);
+  pool.pixel_mean = moments.mean, pool.pixel_std = moments.std;
   const int64_t plane = images.height * images.width;
   float* x = pool.x.data_ptr<float>();
   std::vector<std::array<float, 256>> tables(static_cast<size_t>(images.channels));

@@ -9,6 +9,8 @@
 
 namespace tessera {
 
+class TransformLog;
+
 /// What a session is made of. `Setup`'s round, server_key and commons are filled in per call.
 struct SessionParts {
   /// Neither is null. Shared, so that a copied session stays valid.
@@ -26,6 +28,8 @@ struct SessionParts {
   double participation = 1;
   /// What uploads of a round pass on their way; by default they are left alone.
   Guard guard = {};
+  /// What guard 'transform' achieved at the clients of this process; null without it.
+  std::shared_ptr<const TransformLog> transforms = nullptr;
 };
 
 /// Immutable and thread-safe; copies share model and method. The only place where a Setup is made.
@@ -40,6 +44,7 @@ class Session {
   uint64_t seed() const { return parts_.seed; }
   Loss loss() const { return parts_.loss; }
   const Guard& guard() const { return parts_.guard; }
+  const TransformLog* transforms() const { return parts_.transforms.get(); }
   int64_t clients() const { return parts_.clients; }
   int64_t newcomers() const { return parts_.newcomers; }
   /// Clients and newcomers; ids are below it.

@@ -34,6 +34,33 @@ struct DpSgdGuard {
   bool operator==(const DpSgdGuard&) const = default;
 };
 
+/// Local training on virtual samples with virtual labels (train/transform.hpp). No guarantee.
+struct TransformGuard {
+  std::string when = "round";
+  double distance = 0.3, gradient = 0.1;
+  double distance_weight = 1, label_weight = 0.5, gradient_weight = 10;
+  int64_t iterations = 300, batch = 8;
+  static void options(auto& o, auto&& f) {
+    f(one_of("when", {"round", "step", "once"},
+             "samples are replaced at each received model, at every step (exact, and slow), or "
+             "once, at the initial model"),
+      o.when);
+    f(between("distance", 0, 1, "root mean square of a pixel's change, of 1, at least"),
+      o.distance);
+    f(at_least("gradient", 0,
+               "distance of the virtual samples' gradient, relative to the true one's, at most"),
+      o.gradient);
+    f(at_least("distance_weight", 0, "of the distance in what is minimised"), o.distance_weight);
+    f(at_least("label_weight", 0, "of the true class's share in it"), o.label_weight);
+    f(at_least("gradient_weight", 0, "of the gradients' distance in it"), o.gradient_weight);
+    f(between("iterations", 1, 1e6, "steps of the search for a batch"), o.iterations);
+    f(between("batch", 4, 1e6,
+              "samples that are replaced together, at least; fewer than 4 would be found out"),
+      o.batch);
+  }
+  bool operator==(const TransformGuard&) const = default;
+};
+
 /// On the server: uploads whose change is longer than `times` the round's median are rejected.
 struct RejectGuard {
   double times = 10;
@@ -147,6 +174,7 @@ struct ZstdGuard {
 
 struct GuardOptions {
   std::optional<DpSgdGuard> dp_sgd;
+  std::optional<TransformGuard> transform;
   std::optional<RejectGuard> reject;
   std::optional<CountsGuard> counts;
   std::optional<ClipGuard> clip;
@@ -160,7 +188,7 @@ struct GuardOptions {
   /// f("name", optional guard) for every guard there is, in the order in which they act on a
   /// client.
   static void each(auto& o, auto&& f) {
-    f("dp-sgd", o.dp_sgd);
+    f("dp-sgd", o.dp_sgd), f("transform", o.transform);
     f("reject", o.reject), f("counts", o.counts), f("clip", o.clip), f("perturb", o.perturb);
     f("prune", o.prune), f("dp", o.dp), f("secure-aggregation", o.secure);
     f("compress", o.compress), f("zstd", o.zstd);

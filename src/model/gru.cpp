@@ -109,7 +109,7 @@ bool Gru::gradient(const Weights& at, const Tensor& x, const Tensor& y, const Lo
   check(x);
   const bool plain = at.w.scalar_type() == at::kFloat && at.w.is_contiguous() &&
                      grad.scalar_type() == at::kFloat && grad.is_contiguous();
-  if (!plain || x.size(0) == 0) return false;
+  if (!plain || x.size(0) == 0 || y.scalar_type() != at::kLong) return false;
   const Tensor samples = x.detach().to(at::kFloat).contiguous(), labels = y.contiguous();
   const FastGru::Batch batch{samples.data_ptr<float>(), x.size(0), x.size(1),
                              labels.data_ptr<int64_t>()};

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <stdexcept>
 
 namespace tessera {
 
@@ -19,6 +20,11 @@ Tensor sample_losses(const Loss& loss, const Tensor& logits, const Tensor& y) {
 }  // namespace
 
 Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y) {
+  if (y.is_floating_point()) {
+    if (loss.kind != Loss::Kind::kCrossEntropy || loss.weights)
+      throw std::invalid_argument("shares of classes need the plain cross-entropy");
+    return -(y * at::log_softmax(logits, 1)).sum(1).mean();
+  }
   if (loss.weights) {
     const auto weights = at::tensor(*loss.weights).to(logits.scalar_type()).index_select(0, y);
     return (weights * sample_losses(loss, logits, y)).mean();

@@ -48,7 +48,9 @@ struct Loss {
 inline const Loss Loss::kCrossEntropy{Loss::Kind::kCrossEntropy};
 inline const Loss Loss::kMultiLabel{Loss::Kind::kMultiLabel};
 
-/// Mean loss over the batch: logits [n, classes], y int64 [n]. Differentiable twice.
+/// Mean loss over the batch: logits [n, classes], y int64 [n]; of the plain cross-entropy also
+/// shares of classes [n, classes] of the logits' type, else std::invalid_argument. Differentiable
+/// twice, with respect to shares, too.
 Tensor loss_value(const Loss& loss, const Tensor& logits, const Tensor& y);
 /// How sure a network is of each class, from its logits [n, classes]: their softmax, or with the
 /// multi-label loss each class's own sigmoid. In fp64, where nearly certain classes still differ.

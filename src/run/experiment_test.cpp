@@ -124,8 +124,16 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
               HasSubstr("guard 'dp-sgd' does not go with peravg, which takes its gradient after"));
   EXPECT_THAT(error(guard("dp-sgd") + "[train]\nclass_weights = \"balanced\"\n" + kMethod),
               HasSubstr("guard 'dp-sgd' does not go with train.class_weights"));
-  EXPECT_TRUE(parse(guard("dp-sgd") + guard("dp") + kMethod, {.sets = {"guard.dp-sgd.sigma=2"}})
-                  .ok());
+  EXPECT_THAT(error(guard("transform") + "[method]\nname = \"imaml\"\n"),
+              HasSubstr("guard 'transform' does not go with imaml, which solves for a gradient"));
+  EXPECT_THAT(error(guard("dp-sgd") + guard("transform") + kMethod),
+              HasSubstr("guard 'transform' does not go with 'dp-sgd'"));
+  EXPECT_THAT(error(guard("transform") + "when = \"step\"\n[train]\nbatch = 3\n" + kMethod),
+              HasSubstr("guard 'transform' does not go with train.batch = 3"));
+  EXPECT_THAT(error(guard("transform") + "batch = 3\n" + kMethod),
+              HasSubstr("guard.transform.batch = 3 must be"));
+  EXPECT_TRUE(
+      parse(guard("dp-sgd") + guard("dp") + kMethod, {.sets = {"guard.dp-sgd.sigma=2"}}).ok());
   EXPECT_TRUE(parse(guard("dp") + guard("compress") + "to = \"int8\"\n" + kMethod).ok());
   const auto secure = guard("secure-aggregation");
   EXPECT_THAT(error(guard("reject") + secure + kMethod),

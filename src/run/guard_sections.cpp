@@ -2,7 +2,9 @@
 
 #include <functional>
 
+#include "base/key.hpp"
 #include "base/text.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera {
 
@@ -76,6 +78,20 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
            fmt::format("train.class_weights = \"{}\", which tells how many samples of each class a "
                        "client has; set it to \"none\"",
                        train.class_weights));
+  if (guards.transform && !method.beyond_sgd.empty())
+    refuse("transform", fmt::format("{}, which {}; remove it, or choose another method",
+                                    method.name, method.beyond_sgd));
+  if (guards.transform && guards.dp_sgd)
+    refuse("transform",
+           "'dp-sgd', whose bound is on single samples: a virtual one holds something of all of "
+           "its batch; remove one of the two");
+  if (guards.transform && (train.class_weights != "none" || train.loss == "multilabel"))
+    refuse("transform",
+           "train.class_weights or train.loss = \"multilabel\": its labels are shares of classes; "
+           "remove them");
+  if (guards.transform && guards.transform->when == "step" && train.batch < 4)
+    refuse("transform", fmt::format("train.batch = {} where it is when = \"step\": take at least 4",
+                                    train.batch));
   if (!guards.dp) return out;
   if (guards.clip) refuse("clip", "'dp', which has a bound of its own; remove it");
   if (guards.dp->sigma == 0) return out;  // without noise it is a clip
@@ -96,10 +112,31 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
   return out;
 }
 
-TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards) {
+TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards, uint64_t seed) {
   if (const auto& dp = guards.dp_sgd)
     train.privacy = SamplePrivacy{dp->bound, dp->sigma, dp->entropy == "system"};
+  if (const auto& t = guards.transform) {
+    VirtualTraining out;
+    out.when = t->when == "step"   ? VirtualTraining::When::kStep
+               : t->when == "once" ? VirtualTraining::When::kOnce
+                                   : VirtualTraining::When::kRound;
+    out.options = {t->distance,     t->gradient,        t->distance_weight,
+                   t->label_weight, t->gradient_weight, t->iterations,
+                   t->batch};
+    out.initial = derive(seed, Purpose::kInit);
+    train.transform = std::make_shared<const VirtualTraining>(std::move(out));
+  }
   return train;
+}
+
+Status check_guards(const GuardOptions& guards, const ClientData& data) {
+  // Of clients whose data are elsewhere nothing is known yet: their training will say the same.
+  if (!guards.transform || !data.is_here() || !data.pool || !data.pool->pixel_mean.empty())
+    return ok();
+  return fail(Error::kInvalid,
+              "guard 'transform' does not go with these data: it replaces pictures whose pixels "
+              "are known to be 0 to 1; remove it, or take an image set without data.scale = "
+              "\"pixel\"");
 }
 
 Status check_guards(const GuardOptions& guards, const Model& model, const std::string& name) {

@@ -23,8 +23,10 @@ std::string guards_text(GuardOptions guards);
 std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
                                                                  const MethodInfo& method,
                                                                  const TrainOptions& train = {});
-/// [train] as it is behind the guards that act inside of it.
-TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards);
+/// [train] as it is behind the guards that act inside of it, in a run of this seed.
+TrainOptions guarded_train(TrainOptions train, const GuardOptions& guards, uint64_t seed);
+/// Whether clients with such data can train behind them: kInvalid in one sentence.
+Status check_guards(const GuardOptions& guards, const ClientData& data);
 /// Whether the network can be trained behind them: kInvalid in one sentence.
 Status check_guards(const GuardOptions& guards, const Model& model, const std::string& name);
 

@@ -55,6 +55,20 @@ TEST(SamplesSpent, NetworksThatMixSamplesAreRefusedByName) {
   EXPECT_TRUE(check_guards({}, **make_model("lenet16-bn", shape), "lenet16-bn").ok());
 }
 
+TEST(VirtualSamples, NeedPicturesWithKnownPixels) {
+  GuardOptions guards;
+  guards.transform.emplace();
+  auto pool = std::make_shared<Pool>();
+  ClientData data;
+  EXPECT_TRUE(check_guards(guards, data).ok()) << "held elsewhere";
+  data.pool = pool;
+  EXPECT_THAT(message(check_guards(guards, data)),
+              ::testing::HasSubstr("guard 'transform' does not go with these data"));
+  EXPECT_TRUE(check_guards({}, data).ok());
+  pool->pixel_mean = {0.5}, pool->pixel_std = {0.5};
+  EXPECT_TRUE(check_guards(guards, data).ok());
+}
+
 const std::string kDpSgd =
     "[[guard]]\nname = \"dp-sgd\"\nsigma = 1.0\n[train]\nbatch = 10\nepochs = 2\n";
 
@@ -96,9 +110,9 @@ TEST(SamplesSpent, CountsWhatWasUploaded) {
   EXPECT_EQ(hyper->steps, 3 * 50);
   const auto some =
       of_samples(kDpSgd + "[federation]\nparticipation = 0.5\n[method]\nname = \"fedavg\"\n",
-                 std::vector<int64_t>(10, 100), 8);
-  EXPECT_GE(some->steps, 4 * 20) << "somebody is asked as often as the mean";
-  EXPECT_LT(some->steps, 8 * 20) << "nobody in all rounds";
+                 std::vector<int64_t>(10, 100), 40);
+  EXPECT_GE(some->steps, 20 * 20) << "somebody is asked as often as the mean";
+  EXPECT_LT(some->steps, 40 * 20) << "nobody in all rounds";
 }
 
 }  // namespace

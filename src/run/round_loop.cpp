@@ -10,6 +10,7 @@
 #include "run/finished.hpp"
 #include "run/rank_places.hpp"
 #include "run/summary.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera {
 namespace {
@@ -222,6 +223,13 @@ Result<nlohmann::json> RoundLoop::finish() {
   summary["kernels"] =
       parts_.kernels.empty() ? nlohmann::json(nullptr) : nlohmann::json(parts_.kernels);
   summary["blas"] = blas_name(), summary["processor"] = this_processor().name;
+  if (const auto* log = parts_.session.transforms())
+    if (const auto totals = log->totals())
+      summary["transform"] = {{"batches", totals->batches},
+                              {"gradient_distance", totals->gradient_distance},
+                              {"worst_gradient_distance", totals->worst_gradient_distance},
+                              {"pixel_distance", totals->pixel_distance},
+                              {"label_term", totals->label_term}};
   if (parts_.on_summary) parts_.on_summary(summary);
   TESSERA_RETURN_IF_ERROR(history_->set("summary", summary.dump()));
   TESSERA_RETURN_IF_ERROR(history_->set("state", "finished"));

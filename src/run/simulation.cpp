@@ -10,6 +10,7 @@
 #include "run/guard_sections.hpp"
 #include "run/pooled.hpp"
 #include "run/warm_start.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera {
 
@@ -69,6 +70,8 @@ TrainOptions resolved_train(const Experiment& experiment, const Federation& fede
 
 Result<Session> make_session(const Experiment& experiment, const Federation& federation,
                              std::vector<std::string>* notes) {
+  for (const auto& client : federation.clients)
+    TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard, client));
   return make_session(experiment,
                       SessionFacts{.sample_shape = federation.sample_shape,
                                    .classes = federation.classes,
@@ -87,8 +90,8 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
     if (notes) notes->push_back(std::move(note));
   }
   TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard, *model, experiment.model.name));
-  const auto train =
-      guarded_train(resolved(experiment.train, facts.multi_label_loss), experiment.guard);
+  const auto train = guarded_train(resolved(experiment.train, facts.multi_label_loss),
+                                   experiment.guard, static_cast<uint64_t>(experiment.run.seed));
   auto method = experiment.draft->build(train);
   const GuardedRun guarded{.changes = experiment.method.changes,
                            .sums = experiment.method.sums || method->additive(),
@@ -103,7 +106,8 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
                    .newcomers = facts.newcomers,
                    .rounds = experiment.run.rounds,
                    .participation = experiment.federation.participation,
-                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded)});
+                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded),
+                   .transforms = train.transform ? train.transform->log : nullptr});
   const auto setup = session.server_setup(0, facts.commons);
   TESSERA_RETURN_IF_ERROR(session.method().check(setup));
   TESSERA_RETURN_IF_ERROR(check_server_memory(

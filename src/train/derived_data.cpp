@@ -15,6 +15,7 @@ ClientData mapped_training(const ClientData& data, std::vector<int64_t> sample,
   pool->x = at::empty(sample, at::kFloat);
   pool->y = at::empty({n}, at::kLong);
   pool->classes = data.classes();
+  pool->derived = true;
   for (int64_t begin = 0; begin < n; begin += kChunk) {
     const int64_t size = std::min(kChunk, n - begin);
     const auto some = data.range(Part::kTrain, begin, begin + size);

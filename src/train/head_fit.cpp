@@ -43,8 +43,9 @@ Trained fit_head(const Weights& start, const Site& site, const TrainOptions& opt
   };
   const Split parts(model.layout(), layers);
   Job job{.epochs = epochs, .gradient = in_evaluation, .only = parts.mask()};
-  // Clipped gradients are of networks without batch norms alone, which need no evaluation mode.
-  if (options.privacy) job.gradient = nullptr;
+  // Clipped gradients are of networks without batch norms alone, which need no evaluation mode;
+  // virtual samples are no statistics to keep.
+  if (options.privacy || options.transform) job.gradient = nullptr;
   return local_sgd(start, site, options, job);
 }
 

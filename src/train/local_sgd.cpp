@@ -12,6 +12,7 @@
 #include "train/held.hpp"
 #include "train/optimizer.hpp"
 #include "train/sample_privacy.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera {
 
@@ -38,11 +39,16 @@ Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& op
   const auto held = job.only ? Held(*job.only, start.w) : Held();
   const auto loss = options.loss_on(site.data);
   std::optional<PrivateSteps> guarded;
-  if (options.privacy && job.gradient)
-    throw std::logic_error("guard 'dp-sgd' does not go with a gradient of the method's own");
+  std::optional<VirtualSteps> virtual_steps;
+  if ((options.privacy || options.transform) && job.gradient)
+    throw std::logic_error("guards inside training do not go with a gradient of the method's own");
   if (options.privacy && steps > 0) guarded.emplace(site, job.part, options);
+  // Features that a client computed for a stage of its own are no pictures, and never leave it.
+  if (options.transform && steps > 0 && !site.data.pool->derived)
+    virtual_steps.emplace(start, site, job.part, options);
   const auto next_gradient = [&]() -> double {
     if (guarded) return guarded->gradient(stream, out.weights, grad);
+    if (virtual_steps) return virtual_steps->gradient(stream, out.weights, grad);
     const auto [batch, key] = stream.next();
     return job.gradient ? job.gradient(out.weights, batch, key, grad)
                         : batch_gradient(site.model, out.weights, batch, loss, key, grad);

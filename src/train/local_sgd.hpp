@@ -37,8 +37,8 @@ struct Trained {
 
 /// Mini-batch training from `start`, which is left as it is. A new random order every epoch; the
 /// last batch may be smaller. A part without samples returns `start` and no steps. With
-/// options.privacy the steps are those of train/sample_privacy.hpp; a job with a gradient of its
-/// own then throws std::logic_error.
+/// options.privacy the steps are those of train/sample_privacy.hpp, with options.transform those of
+/// train/virtual_steps.hpp; a job with a gradient of its own then throws std::logic_error.
 Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
                   const Job& job = {});
 

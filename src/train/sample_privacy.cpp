@@ -11,7 +11,7 @@ namespace tessera {
 namespace {
 
 /// Of a site's key; the numbers of epochs never get there.
-constexpr uint64_t kStream = 0x6470'7367'6400'0000;
+constexpr uint64_t kPrivateStream = 0x6470'7367'6400'0000;
 
 Draws draws_of(const SamplePrivacy& privacy, uint64_t key) {
   return privacy.system ? Draws::of_system() : Draws(key);
@@ -31,7 +31,7 @@ PrivateSteps::PrivateSteps(const Site& site, Part part, const TrainOptions& opti
 }
 
 std::vector<int64_t> PrivateSteps::drawn() {
-  auto draws = draws_of(privacy_, derive(site_.key, kStream, step_, 0));
+  auto draws = draws_of(privacy_, derive(site_.key, kPrivateStream, step_, 0));
   const double q = expected_ / static_cast<double>(n_);
   std::vector<int64_t> out;
   for (int64_t i = 0; i < n_; ++i)
@@ -57,8 +57,9 @@ double PrivateSteps::gradient(EpochStream& stream, Weights& at, Tensor& g) {
   if (rows.empty())
     g.zero_();
   else
-    clipped(at, site_.data.take(part_, rows), expected_, derive(site_.key, kStream, step_, 2), g);
-  draws_of(privacy_, derive(site_.key, kStream, step_, 1))
+    clipped(at, site_.data.take(part_, rows), expected_,
+            derive(site_.key, kPrivateStream, step_, 2), g);
+  draws_of(privacy_, derive(site_.key, kPrivateStream, step_, 1))
       .add_normal({g.data_ptr<float>(), static_cast<size_t>(g.numel())},
                   privacy_.sigma * privacy_.bound / expected_);
   ++step_;

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,8 @@ struct SamplePrivacy {
   double sigma = 1;     // deviation of the noise, in bounds; 0: none, and batches as ever
   bool system = false;  // draws come from the system, not from the site's key
 };
+
+struct VirtualTraining;
 
 /// The same for all clients and rounds of a run. A plain value; methods hold a copy in which `loss`
 /// is resolved. Ranges are checked when an experiment is loaded, not here.
@@ -39,6 +42,8 @@ struct TrainOptions {
   std::string class_weights = "none";
   /// No option of [train]: set for the guard by whoever begins the run.
   std::optional<SamplePrivacy> privacy = std::nullopt;
+  /// The same of guard 'transform' (train/virtual_steps.hpp); null: samples as they are.
+  std::shared_ptr<const VirtualTraining> transform = nullptr;
 
   static void options(auto& o, auto&& f) {
     f(between("epochs", 1, 100000, "passes over a client's training data per round"), o.epochs);

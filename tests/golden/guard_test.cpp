@@ -252,7 +252,7 @@ TEST(Guards, TopKLearnsToo) {
 }
 
 std::vector<std::pair<std::string, GuardOptions>> defences() {
-  std::vector<std::pair<std::string, GuardOptions>> out(8);
+  std::vector<std::pair<std::string, GuardOptions>> out(9);
   out[0].first = "clip", out[0].second.clip = ClipGuard{.bound = 0.5};
   out[1].first = "dp", out[1].second.dp = DpGuard{.bound = 0.5, .sigma = 0.1};
   out[2].first = "perturb", out[2].second.perturb = PerturbGuard{};
@@ -261,6 +261,7 @@ std::vector<std::pair<std::string, GuardOptions>> defences() {
   out[5].first = "counts", out[5].second.counts = CountsGuard{.digits = 1};
   out[6].first = "secure-aggregation", out[6].second.secure = SecureAggregationGuard{};
   out[7].first = "dp-sgd", out[7].second.dp_sgd = DpSgdGuard{.sigma = 0.5};
+  out[8].first = "transform", out[8].second.transform = TransformGuard{.iterations = 2};
   return out;
 }
 
@@ -302,30 +303,50 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
       }
     }
   }
-  EXPECT_THAT(
-      refused,
-      ::testing::UnorderedElementsAre(
-          // uploads with sums over samples
-          "prior dp", "mosaic dp",
-          // more than local SGD, or nothing of it
-          "local dp-sgd", "majority dp-sgd", "persistence dp-sgd", "fedsgd dp-sgd", "fedham dp-sgd",
-          "aml1 dp-sgd", "aml2 dp-sgd", "fedmeta-maml dp-sgd", "fedmeta-metasgd dp-sgd",
-          "fedmetaper-maml dp-sgd", "fedmetaper-metasgd dp-sgd", "fomaml dp-sgd", "imaml dp-sgd",
-          "fed_t_a dp-sgd", "fedrep dp-sgd", "fedbn dp-sgd", "fedrod dp-sgd", "fedhealth dp-sgd",
-          "peravg dp-sgd", "pfedme dp-sgd", "apfl dp-sgd", "pfedgp dp-sgd", "prior dp-sgd",
-          "mosaic dp-sgd", "pfedht-gan dp-sgd", "fedavg-gan dp-sgd",
-          // whole models beside changes, or instead of them
-          "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
-          "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
-          "fedpermeta prune", "fedpermeta reject",
-          // servers that need single uploads, or keep heads of all clients
-          "fedham secure-aggregation", "aml1 secure-aggregation", "aml2 secure-aggregation",
-          "fedacs secure-aggregation", "fedamp secure-aggregation", "pfedla secure-aggregation",
-          "heurpfedla secure-aggregation", "pfedhn secure-aggregation", "pfedht secure-aggregation",
-          "fedpermeta secure-aggregation",
-          // nothing is uploaded
-          "local secure-aggregation", "majority secure-aggregation",
-          "persistence secure-aggregation"));
+  std::vector<std::string> expected{
+      // uploads with sums over samples
+      "prior dp", "mosaic dp",
+      // whole models beside changes, or instead of them
+      "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
+      "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
+      "fedpermeta prune", "fedpermeta reject",
+      // servers that need single uploads, or keep heads of all
+      "fedham secure-aggregation", "aml1 secure-aggregation", "aml2 secure-aggregation",
+      "fedacs secure-aggregation", "fedamp secure-aggregation", "pfedla secure-aggregation",
+      "heurpfedla secure-aggregation", "pfedhn secure-aggregation", "pfedht secure-aggregation",
+      "fedpermeta secure-aggregation", "pfedht-gan secure-aggregation",
+      // nothing is uploaded
+      "local secure-aggregation", "majority secure-aggregation", "persistence secure-aggregation"};
+  // More than local SGD, or nothing of it.
+  const std::vector<std::string> beyond{"local",
+                                        "majority",
+                                        "persistence",
+                                        "fedsgd",
+                                        "fedham",
+                                        "aml1",
+                                        "aml2",
+                                        "fedmeta-maml",
+                                        "fedmeta-metasgd",
+                                        "fedmetaper-maml",
+                                        "fedmetaper-metasgd",
+                                        "fomaml",
+                                        "imaml",
+                                        "fed_t_a",
+                                        "fedrep",
+                                        "fedbn",
+                                        "fedrod",
+                                        "fedhealth",
+                                        "peravg",
+                                        "pfedme",
+                                        "apfl",
+                                        "pfedgp",
+                                        "prior",
+                                        "mosaic",
+                                        "pfedht-gan",
+                                        "fedavg-gan"};
+  for (const auto& method : beyond)
+    for (const char* guard : {" dp-sgd", " transform"}) expected.push_back(method + guard);
+  EXPECT_THAT(refused, ::testing::UnorderedElementsAreArray(expected));
 }
 
 /// A network whose samples nobody sees but through clipped gradients, which it counts.
@@ -372,8 +393,8 @@ TEST(Guards, UploadsBehindDpSgdAreClippedGradientsAndAllAreCounted) {
     const Sealed sealed(toy.model);
     const auto& real = toy.federation.clients[1];
     const auto setup = toy.session->client_setup(2);
-    const Setup watched{sealed,    setup.clients,   setup.rounds, setup.participation,
-                        setup.key, setup.newcomers, setup.round};
+    const tessera::Setup watched{sealed,    setup.clients,   setup.rounds, setup.participation,
+                                 setup.key, setup.newcomers, setup.round};
     const Local local{{sealed, real, 2, 42}, watched, 1};
     toy.method->local_update(toy.state(1), down, local);
     // Ditto's own model takes as many again, and stays where it is.

@@ -43,6 +43,7 @@ Federation toy_federation(int64_t clients, int64_t newcomers, int64_t samples, b
   pool->x = at::empty({total, kFeatures}, at::kFloat);
   pool->y = at::empty({total}, at::kLong);
   pool->classes = kClasses;
+  pool->pixel_mean = {0.0}, pool->pixel_std = {1.0};  // as if they were pictures
   Rng rng(99);
   auto* x = pool->x.data_ptr<float>();
   auto* y = pool->y.data_ptr<int64_t>();
@@ -110,7 +111,7 @@ namespace {
 std::shared_ptr<const AnyMethod> built_of(const ToyOptions& options) {
   auto draft = find_method(options.method)->draft();
   set_options(*draft, options);
-  return draft->build(guarded_train(options.train, options.guard));
+  return draft->build(guarded_train(options.train, options.guard, options.seed));
 }
 
 Session session_of(const Toy& toy, const ToyOptions& options) {
