@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -80,14 +80,21 @@ Tensor Layout::trailing(int64_t modules) const {
 Tensor Layout::others(const Tensor& part) const {
   // By hand: every client of a method with a part of its own asks in every round.
   const auto taken = part.contiguous();
-  std::vector<char> is_part(static_cast<size_t>(numel_), 0);
-  for (int64_t i = 0; i < taken.numel(); ++i)
-    is_part.at(static_cast<size_t>(taken.data_ptr<int64_t>()[i])) = 1;
-  const auto left = numel_ - std::count(is_part.begin(), is_part.end(), 1);
-  auto out = at::empty({left}, at::kLong);
-  auto* next = out.data_ptr<int64_t>();
-  for (int64_t i = 0; i < numel_; ++i)
-    if (!is_part[static_cast<size_t>(i)]) *next++ = i;
+  auto out = at::empty({numel_ - taken.numel()}, at::kLong);
+  auto* to = out.data_ptr<int64_t>();
+  int64_t next = 0;
+  const auto fill_until = [&](int64_t end) {
+    std::iota(to, to + (end - next), next);
+    to += end - next;
+  };
+  for (int64_t i = 0; i < taken.numel(); ++i) {
+    const auto position = taken.data_ptr<int64_t>()[i];
+    if (position < next || position >= numel_)
+      throw std::logic_error("positions of a part must ascend within the vector");
+    fill_until(position);
+    next = position + 1;
+  }
+  fill_until(numel_);
   return out;
 }
 

@@ -56,7 +56,7 @@ class Layout {
   std::vector<Block> blocks() const;
   /// Positions of the last `modules` blocks: the personal part of layer-splitting methods.
   Tensor trailing(int64_t modules) const;
-  /// The positions that `part` leaves out.
+  /// The positions that `part`, ascending, leaves out.
   Tensor others(const Tensor& part) const;
   /// Changes with any name, shape, order or role; both ends compare it before round 0.
   uint64_t fingerprint() const;

@@ -46,6 +46,15 @@ TEST(Layout, TrailingModulesAndTheOthers) {
   EXPECT_TRUE(at::equal(layout.others(layout.trailing(2)), at::arange(0, 4, at::kLong)));
 }
 
+TEST(Layout, PositionsThatDoNotAscendHaveNoOthers) {
+  const Layout layout({{"a.weight", {3}}});
+  EXPECT_TRUE(layout.others(at::tensor({1}, at::kLong)).equal(at::tensor({0, 2}, at::kLong)));
+  EXPECT_EQ(layout.others(at::tensor({0, 1, 2}, at::kLong)).numel(), 0);
+  for (const auto& bad : {at::tensor({1, 0}, at::kLong), at::tensor({1, 1}, at::kLong),
+                          at::tensor({3}, at::kLong), at::tensor({-1}, at::kLong)})
+    EXPECT_THROW(layout.others(bad), std::exception);
+}
+
 TEST(Layout, FingerprintSeesNamesShapesRolesAndOrder) {
   const auto with = [](Slice a, Slice b) { return Layout({a, b}).fingerprint(); };
   const Slice a{"a.w", {2, 3}}, b{"b.w", {3}};
