@@ -24,7 +24,7 @@ Estimate estimate(const std::string& method, const std::string& more = "") {
   pool->y = at::arange(8, at::kLong) % kClasses;
   pool->classes = kClasses;
   Federation federation{.set = "npz", .sample_shape = {kFeatures}, .classes = kClasses};
-  for (const char* name : {"a", "b"})
+  for (const char* name : {"a", "b", "c"})
     federation.clients.push_back({name, pool, {0, 1, 2, 3}, {4}, {5, 6}, {}});
   const auto out = estimate_run(*experiment, federation, 2);
   EXPECT_THAT(out, Succeeds());

@@ -164,7 +164,10 @@ HiddenSum sum_hidden(const HiddenRound& round) {
   }
   Summing summing(round, *std::move(server), exponent, out);
   if (!summing.play()) {
-    if (out.interrupted.ok()) summing.fail_all(summing.server().abort().reason);
+    if (!out.interrupted.ok()) return out;
+    const auto& abort = summing.server().abort();
+    summing.fail_all(abort.reason);
+    out.at_fault = out.at_fault || !abort.blamed.empty();
     return out;
   }
   const auto& outcome = summing.server().outcome();
