@@ -607,7 +607,8 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
   out.figures.push_back({"AUC, shadow models", "", measured(shadowed).auc, reference.auc, 3});
   const auto ratios = measured(ratio);
   out.figures.push_back({"AUC, likelihood ratio", "", ratios.auc, reference.auc, 3});
-  out.figures.push_back({"TPR at 1 % FPR, likelihood ratio", "", ratios.tpr_at_low_fpr, 0.01, 3});
+  out.figures.insert(out.figures.begin() + 1,
+                     {"TPR at 1 % FPR, likelihood ratio", "", ratios.tpr_at_low_fpr, 0.01, 3});
   out.remark = fmt::format("{} members and as many others of {} clients; {}; ± {:.3f}",
                            ratio.in.size(), count, all.remark,
                            auc_error(ratios.auc, static_cast<double>(ratio.in.size()),

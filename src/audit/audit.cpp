@@ -48,7 +48,7 @@ class Auditing {
     }
   }
 
-  Result<AuditReport> run() {
+  Result<AuditFindings> run() {
     TESSERA_RETURN_IF_ERROR(attack(before_));
     TESSERA_RETURN_IF_ERROR(play());
     TESSERA_RETURN_IF_ERROR(attack(after_));
@@ -166,7 +166,7 @@ class Auditing {
   int64_t rounds_ = 0;
   bool playing_left_ = true;
   std::vector<Attempt> before_, after_;
-  AuditReport report_;
+  AuditFindings report_;
 };
 
 const AuditFigure* figure_of(const AuditAttack& attack, const std::string& name) {
@@ -244,7 +244,7 @@ std::string verdict_of(const AuditAdversary& adversary) {
   return out;
 }
 
-Result<AuditReport> audit(Scene& scene, const AuditRequest& request) {
+Result<AuditFindings> audit(Scene& scene, const AuditRequest& request) {
   return Auditing(scene, request).run();
 }
 

@@ -34,7 +34,7 @@ struct AuditRequest {
 };
 
 /// Plays rounds of the scene and attacks what is seen. kInterrupted when it was stopped.
-Result<AuditReport> audit(Scene& scene, const AuditRequest& request);
+Result<AuditFindings> audit(Scene& scene, const AuditRequest& request);
 
 /// One sentence from what was measured. Pictures count as seen where the mean PSNR is more than 1
 /// dB above the reference, members as told where an AUC is more than two standard errors and 0.02

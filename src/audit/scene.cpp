@@ -131,11 +131,12 @@ TensorDict Scene::download(ClientId client, Why why) const {
   return out;
 }
 
-Result<Exchange> Scene::exchange(ClientId client, const VictimWork& work) const {
+Result<ClientExchange> Scene::exchange(ClientId client, const VictimWork& work) const {
   return answer(client, work, download(client, Why::kTrain));
 }
 
-Result<Exchange> Scene::answer(ClientId client, const VictimWork& work, TensorDict down) const {
+Result<ClientExchange> Scene::answer(ClientId client, const VictimWork& work,
+                                     TensorDict down) const {
   ClientData few = federation_.client(client);
   std::optional<Session> other;
   if (work.samples > 0) {
@@ -162,7 +163,7 @@ Result<Exchange> Scene::answer(ClientId client, const VictimWork& work, TensorDi
   const auto expected = here.method().expected(*server, Why::kTrain, setup);
   auto opened = here.guard().open(reply.up, expected, here.guard().references(down, expected));
   TESSERA_RETURN_IF_ERROR(opened.up.status());
-  return Exchange{client, round, std::move(down), *std::move(opened.up)};
+  return ClientExchange{client, round, std::move(down), *std::move(opened.up)};
 }
 
 void Scene::with_personal(ClientId client, View view,
@@ -183,7 +184,7 @@ void Scene::with_personal(ClientId client, View view,
   use(plain(session().model(), view == View::kPre ? step.before.value() : step.after.value()));
 }
 
-Result<SeenUpload> seen_in(const Scene& scene, const Exchange& exchange) {
+Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange) {
   const auto& model = scene.session().model();
   const auto& info = scene.experiment().method;
   SeenUpload out{scene.start()};

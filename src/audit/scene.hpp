@@ -24,7 +24,7 @@ struct VictimWork {
 
 /// What travelled between the server and one client, as the server has it: opened, with all that
 /// defences did to it.
-struct Exchange {
+struct ClientExchange {
   ClientId client = 0;
   int64_t round = 0;
   TensorDict down, up;
@@ -59,9 +59,9 @@ class Scene {
 
   /// What the client would be sent next, and what it would make of it. Errors of the method, as for
   /// too few samples.
-  Result<Exchange> exchange(ClientId client, const VictimWork& work) const;
+  Result<ClientExchange> exchange(ClientId client, const VictimWork& work) const;
   /// The same with another download than the server's: what an active server may send.
-  Result<Exchange> answer(ClientId client, const VictimWork& work, TensorDict down) const;
+  Result<ClientExchange> answer(ClientId client, const VictimWork& work, TensorDict down) const;
   TensorDict download(ClientId client, Why why) const;
   /// Calls `use` with a view of the client's model, which is valid during the call.
   void with_personal(ClientId client, View view,
@@ -95,6 +95,6 @@ struct SeenUpload {
 };
 /// By the method's exposure. kInvalid in one sentence: nothing in the upload helps an attacker of
 /// gradients, as where the server does not know what the client began with.
-Result<SeenUpload> seen_in(const Scene& scene, const Exchange& exchange);
+Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange);
 
 }  // namespace tessera

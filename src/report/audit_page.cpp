@@ -106,7 +106,7 @@ std::string figure_text(const AuditFigure& f) {
   return out;
 }
 
-std::string audit_page(const AuditReport& report) {
+std::string audit_page(const AuditFindings& report) {
   std::string body = fmt::format(
       "<header>\n<h1>{} <span class=\"dim\">audit of {}</span></h1>\n<p>{}</p>\n</header>\n",
       escape(report.title), escape(report.method), escape(report.line));
@@ -135,7 +135,7 @@ std::string audit_page(const AuditReport& report) {
   return html_page(report.title + ": audit", body);
 }
 
-std::string audit_json(const AuditReport& report) {
+std::string audit_json(const AuditFindings& report) {
   auto adversaries = nlohmann::json::array();
   for (const auto& one : report.adversaries) {
     auto attacks = nlohmann::json::array();
@@ -153,14 +153,16 @@ std::string audit_json(const AuditReport& report) {
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-std::string audit_text(const AuditReport& report) {
+std::string audit_text(const AuditFindings& report) {
   std::string out;
   for (const auto& [who, what] : report.exposure) out += fmt::format("{:<8}{}\n", who, what);
   Table table({"who", "attack", "on", "result (reference)"});
   for (const auto& one : report.adversaries) {
     for (const auto& attack : one.attacks) {
       std::vector<std::string> figures;
-      for (const auto& f : attack.figures) figures.push_back(figure_text(f));
+      // A terminal has few columns: what leads; the page and audit.json have all.
+      for (const auto& f : attack.figures)
+        if (figures.size() < 2) figures.push_back(figure_text(f));
       table.row({one.who, attack.name, attack.target,
                  attack.skipped.empty() ? join(figures, ", ") : "not tried: " + attack.skipped});
     }

@@ -40,7 +40,7 @@ struct AuditAdversary {
   std::vector<AuditAttack> attacks;
 };
 
-struct AuditReport {
+struct AuditFindings {
   std::string title, method, line;  // the experiment's name; the method and what it does
   std::vector<std::string> facts;   // data, model, rounds, guards: a line each
   std::vector<std::string> cuts;    // what was left out to keep to the budget
@@ -51,11 +51,11 @@ struct AuditReport {
 };
 
 /// One self-contained document.
-std::string audit_page(const AuditReport& report);
+std::string audit_page(const AuditFindings& report);
 /// The same for programs, without pictures.
-std::string audit_json(const AuditReport& report);
+std::string audit_json(const AuditFindings& report);
 /// A table for a terminal, and a verdict for each who looks.
-std::string audit_text(const AuditReport& report);
+std::string audit_text(const AuditFindings& report);
 
 /// "PSNR, mean 21.3 dB (9.9)": with its reference in brackets.
 std::string figure_text(const AuditFigure& figure);

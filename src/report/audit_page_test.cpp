@@ -11,7 +11,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-AuditReport sample() {
+AuditFindings sample() {
   const Picture grey{2, 2, 1, {0, 85, 170, 255}};
   AuditAttack seen{.name = "geiping",
                    .target = "first upload, one sample in one step",
@@ -21,7 +21,7 @@ AuditReport sample() {
                    .seconds = 2};
   AuditAttack left{
       .name = "trap", .target = "first upload", .skipped = "no <fully> connected layer"};
-  AuditReport out;
+  AuditFindings out;
   out.title = "ours & theirs", out.method = "fedavg", out.line = "a mean";
   out.exposure = {{"server", "its trained model"}};
   out.adversaries = {{"server", "its trained model", "Something came back.", {seen, left}}};

@@ -489,7 +489,9 @@ TEST_P(Conformance, PeersSeeWhatIsDeclared) {
   EXPECT_EQ(single, shown == Shown::kSingle);
   EXPECT_EQ(same, shown == Shown::kNothing || shown == Shown::kSum);
   // What only a sum tells peers may still need single uploads at the server; not the reverse.
-  if (round.toy.info.sums || round.toy.method->additive()) EXPECT_TRUE(same);
+  if (round.toy.info.sums || round.toy.method->additive()) {
+    EXPECT_TRUE(same);
+  }
 }
 
 TEST_P(Conformance, OptionsAreDescribedAndDefaultsAreValid) {

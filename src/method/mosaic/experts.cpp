@@ -42,8 +42,8 @@ Tensor Reader::there(const Readings& readings) const {
   return out;
 }
 
-Reader make_reader(const ExpertNames& names, const Moments& all, const ClassSums& own, double k,
-                   bool known) {
+Reader make_reader(const ExpertNames& names, const FeatureMoments& all, const ClassSums& own,
+                   double k, bool known) {
   Reader out{names, prior_shift(own.counts, all.pi.to(at::kDouble), kPoolPrior), std::nullopt};
   if (known && has_expert(names, "lda")) out.lda = discriminant(all, own, k);
   return out;

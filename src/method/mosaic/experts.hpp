@@ -40,8 +40,8 @@ struct Reader {
 
 /// By what is known of the federation and of the client. `known`: whether `all` was ever measured;
 /// without it there is no discriminant.
-Reader make_reader(const ExpertNames& names, const Moments& all, const ClassSums& own, double k,
-                   bool known);
+Reader make_reader(const ExpertNames& names, const FeatureMoments& all, const ClassSums& own,
+                   double k, bool known);
 
 /// The networks of a client, g among them.
 struct Networks {

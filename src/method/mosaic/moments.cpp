@@ -41,7 +41,7 @@ int64_t MomentShape::numel() const {
   return classes + classes * p + (diagonal ? p : p * (p + 1) / 2);
 }
 
-Moments MomentShape::unknown() const {
+FeatureMoments MomentShape::unknown() const {
   return {at::full({classes}, 1.0 / static_cast<double>(classes), at::kFloat),
           at::zeros({classes, p}), diagonal ? at::ones({p}) : at::eye(p)};
 }
@@ -80,7 +80,7 @@ Tensor moment_sums(const Examples& phi, const MomentShape& shape) {
   return at::cat({own.counts, own.sums.flatten(), scatter});
 }
 
-Moments moments_of(const Tensor& sums, const MomentShape& shape) {
+FeatureMoments moments_of(const Tensor& sums, const MomentShape& shape) {
   const auto [c, p, diagonal] = shape;
   const auto all = sums.to(at::kDouble);
   const auto counts = all.narrow(0, 0, c).clamp_min(0);
@@ -110,7 +110,7 @@ Tensor Discriminant::scores(const Tensor& phi) const {
   return phi.to(at::kDouble).mm(slope) + offset;
 }
 
-Discriminant discriminant(const Moments& all, const ClassSums& own, double k) {
+Discriminant discriminant(const FeatureMoments& all, const ClassSums& own, double k) {
   const auto shared = all.means.to(at::kDouble);
   const auto means = (own.sums + k * shared) / (own.counts + k).unsqueeze(1);
   const auto slope = solved(ridged(all.within.to(at::kDouble)), means.t());

@@ -15,7 +15,7 @@ struct ClassSums {
 
 /// What all samples of a federation have in common, float32: class shares pi [classes], class means
 /// [classes, p], and the covariance within classes [p, p], or its diagonal [p].
-struct Moments {
+struct FeatureMoments {
   Tensor pi, means, within;
   static void fields(auto& m, auto&& f) {
     f("pi", m.pi), f("means", m.means), f("within", m.within);
@@ -30,7 +30,7 @@ struct MomentShape {
   /// Of a message: counts, sums, and sum of phi phi^T (its upper triangle, or its diagonal).
   int64_t numel() const;
   /// Equal classes, means of zero and a covariance of one: before anything is known.
-  Moments unknown() const;
+  FeatureMoments unknown() const;
 };
 
 /// What is seen of a network's features [n, width]: nothing (p = 0), all of them, or p directions
@@ -52,7 +52,7 @@ ClassSums class_sums(const Examples& phi, const MomentShape& shape);
 /// added.
 Tensor moment_sums(const Examples& phi, const MomentShape& shape);
 /// What the sum of messages says. A class that nobody has gets the mean of all samples.
-Moments moments_of(const Tensor& sums, const MomentShape& shape);
+FeatureMoments moments_of(const Tensor& sums, const MomentShape& shape);
 
 /// Scores of features: phi · slope + offset, one column per class. float64.
 struct Discriminant {
@@ -63,6 +63,6 @@ struct Discriminant {
 /// The client's class means are drawn towards the federation's as if it had `k` more samples of
 /// each class; a tenth of the covariance is replaced by its mean variance on the diagonal. If that
 /// cannot be inverted (rounding), only its diagonal is used.
-Discriminant discriminant(const Moments& all, const ClassSums& own, double k);
+Discriminant discriminant(const FeatureMoments& all, const ClassSums& own, double k);
 
 }  // namespace tessera

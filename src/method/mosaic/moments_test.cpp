@@ -33,7 +33,7 @@ std::pair<Tensor, Tensor> moments_by_hand(const Examples& all) {
   return {means, within / static_cast<double>(x.size(0))};
 }
 
-TEST(Moments, SumsOfClientsSayWhatAllSamplesSay) {
+TEST(FeatureMoments, SumsOfClientsSayWhatAllSamplesSay) {
   const auto a = some_features(7, 4, 1), b = some_features(12, 4, 2);
   const Examples all{at::cat({a.x, b.x}), at::cat({a.y, b.y})};
   const auto [means, within] = moments_by_hand(all);
@@ -51,14 +51,14 @@ TEST(Moments, SumsOfClientsSayWhatAllSamplesSay) {
   }
 }
 
-TEST(Moments, NobodysSumsSayNothing) {
+TEST(FeatureMoments, NobodysSumsSayNothing) {
   const MomentShape shape{3, 2, false};
   const auto found = moments_of(at::zeros({shape.numel()}), shape);
   EXPECT_TRUE(found.within.equal(at::eye(2)));
   EXPECT_TRUE(at::allclose(found.pi, at::full({3}, 1.0F / 3)));
 }
 
-TEST(Moments, CountsAloneWithoutFeatures) {
+TEST(FeatureMoments, CountsAloneWithoutFeatures) {
   const MomentShape shape{3, 0, false};
   const auto sums = moment_sums({at::empty({5, 0}), at::tensor({0, 0, 2, 1, 0}, at::kLong)}, shape);
   EXPECT_TRUE(sums.equal(at::tensor({3, 1, 1}, at::kDouble)));
@@ -66,7 +66,7 @@ TEST(Moments, CountsAloneWithoutFeatures) {
 }
 
 /// The score of docs/methods.md §12.2, with an explicit inverse.
-double score_by_hand(const Moments& all, const ClassSums& own, double k, const Tensor& phi,
+double score_by_hand(const FeatureMoments& all, const ClassSums& own, double k, const Tensor& phi,
                      int64_t c) {
   const auto w =
       all.within.dim() == 2 ? all.within.to(at::kDouble) : all.within.to(at::kDouble).diag();
@@ -113,9 +113,10 @@ TEST(Discriminant, FeaturesThatNeverVaryLeaveTheFrequencies) {
 
 // A covariance that is none has a negative eigenvalue: its diagonal must do.
 TEST(Discriminant, RoundingThatBreaksACovarianceCostsItsOffDiagonal) {
-  const Moments broken{at::tensor({0.5F, 0.5F}), at::tensor({1.0F, 0.0F, 0.0F, 2.0F}).view({2, 2}),
-                       at::tensor({1.0F, 5.0F, 5.0F, 1.0F}).view({2, 2})};
-  const Moments plain{broken.pi, broken.means, at::ones({2})};
+  const FeatureMoments broken{at::tensor({0.5F, 0.5F}),
+                              at::tensor({1.0F, 0.0F, 0.0F, 2.0F}).view({2, 2}),
+                              at::tensor({1.0F, 5.0F, 5.0F, 1.0F}).view({2, 2})};
+  const FeatureMoments plain{broken.pi, broken.means, at::ones({2})};
   const ClassSums nobody{at::zeros({2}, at::kDouble), at::zeros({2, 2}, at::kDouble)};
   EXPECT_TRUE(
       at::allclose(discriminant(broken, nobody, 20).slope, discriminant(plain, nobody, 20).slope));

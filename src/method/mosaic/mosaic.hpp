@@ -26,7 +26,7 @@ struct Mosaic {
   struct Server {
     Weights g;
     int64_t done = 0;  // exchanges of the fit that came back; from 1 on the moments are known
-    Moments moments;
+    FeatureMoments moments;
     PoolFit fit;
     Tensor temperature;  // float64 [experts]
     static void fields(auto& m, auto&& f) {
@@ -54,7 +54,7 @@ struct Mosaic {
   struct Down {
     Weights g;
     int64_t exchange = 0;  // Exchange
-    std::optional<Moments> moments;
+    std::optional<FeatureMoments> moments;
     std::optional<Tensor> beta, temperature;
     static void fields(auto& m, auto&& f) {
       f("g", m.g), f("exchange", m.exchange), f("moments", m.moments), f("beta", m.beta),
