@@ -59,6 +59,8 @@ std::string symbols_text(const std::string& traffic) {
       {"d_B", "parameters of the base (all but the head)"},
       {"d_P", "parameters of the head"},
       {"d_A", "parameters of attention projections"},
+      {"d_G", "parameters of the generator"},
+      {"d_D", "parameters of the discriminator"},
       {"kept", "parameters that a client keeps"},
       {"C", "classes"}};
   std::vector<std::string> out;
