@@ -153,8 +153,8 @@ std::optional<DistanceBound> Search::bound(const Tensor& x, const Tensor& y) con
   const auto outputs = [&](const Tensor& inputs, const Tensor& labels) {
     std::vector<Tensor> rows;
     for (int64_t i = 0; i < batch_.size(); ++i) {
-      const auto g = gradient_of(model_, at_, inputs.narrow(0, i, 1), labels.narrow(0, i, 1),
-                                 false);
+      const auto g =
+          gradient_of(model_, at_, inputs.narrow(0, i, 1), labels.narrow(0, i, 1), false);
       rows.push_back(model_.layout().views(g)[1] / m);
     }
     return at::stack(rows).to(at::kDouble);
@@ -177,9 +177,9 @@ std::optional<DistanceBound> Search::bound(const Tensor& x, const Tensor& y) con
 Virtual transformed(const Model& model, const Weights& at, const Examples& batch,
                     const PixelScale& scale, const TransformOptions& options, uint64_t key) {
   if (batch.size() < TransformOptions::kLeastBatch)
-    throw std::invalid_argument(fmt::format(
-        "guard 'transform' needs batches of at least {} samples, and this one has {}",
-        TransformOptions::kLeastBatch, batch.size()));
+    throw std::invalid_argument(
+        fmt::format("guard 'transform' needs batches of at least {} samples, and this one has {}",
+                    TransformOptions::kLeastBatch, batch.size()));
   return Search(model, at, batch, scale, options, key).run();
 }
 

@@ -36,8 +36,8 @@ struct DistanceBound {
 };
 
 struct Virtual {
-  Tensor x;  // as a network takes it, like the batch's
-  Tensor y;  // [m, classes]: shares
+  Tensor x;                            // as a network takes it, like the batch's
+  Tensor y;                            // [m, classes]: shares
   double gradient_distance = 0;        // |G' − G| / |G|
   double pixel_distance = 0;           // mean over samples of |X'_n − X_n| / √P
   double label_term = 0;               // mean over samples of y' of the true class − the least y'

@@ -113,8 +113,8 @@ VirtualRows VirtualSteps::rows_at(const Weights& at, uint64_t key) {
   uint64_t group = 0;
   std::vector<Tensor> pictures, labels;
   for (const auto& [begin, end] : groups_of(n_, training_.options.batch)) {
-    const auto made =
-        transformed_here(at, site_.data.range(part_, begin, end), derive(key, kVirtualStream, group++));
+    const auto made = transformed_here(at, site_.data.range(part_, begin, end),
+                                       derive(key, kVirtualStream, group++));
     pictures.push_back(made.x), labels.push_back(made.y);
   }
   pool->x = at::cat(pictures), pool->y = at::arange(n_, at::kLong);
@@ -128,7 +128,8 @@ VirtualRows VirtualSteps::rows_at(const Weights& at, uint64_t key) {
 
 Examples VirtualSteps::virtual_batch(const Weights& at, Examples batch, uint64_t key) {
   if (batch.size() < TransformOptions::kLeastBatch)
-    batch = site_.data.take(part_, Rng(derive(key, kVirtualStream)).sample(n_, std::min(batch_, n_)));
+    batch =
+        site_.data.take(part_, Rng(derive(key, kVirtualStream)).sample(n_, std::min(batch_, n_)));
   std::vector<Tensor> pictures, labels;
   uint64_t group = 0;
   for (const auto& [begin, end] : groups_of(batch.size(), training_.options.batch)) {
