@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "model/fill.hpp"
-#include "model/trains_apart.hpp"
 
 namespace tessera {
 namespace {
@@ -98,8 +97,8 @@ struct BothLosses {
     auto shifted = Weights{at.w.slice(0, 0, d), at.b}.clone();
     shifted.w.slice(0, d - shift.numel()).add_(shift);
     const auto step = [&](Weights& where, Tensor& grad) {
-      return training_gradient(model, where, batch.x, batch.y, Loss::kCrossEntropy, key, grad,
-                               value);
+      return model.training_gradient(where, batch.x, batch.y, Loss::kCrossEntropy, key, grad,
+                                     value);
     };
     if (!step(shifted, generic_grad)) return false;
     const auto source = at.w.slice(0, d).detach();
