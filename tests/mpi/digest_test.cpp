@@ -48,9 +48,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"fedper", 3, Ranks::read_alone()}, Case{"fedacs", 2, {"--set", "data.newcomers=1"}},
         Case{"fedham", 3}, Case{"fedmetaper-maml", 2}, Case{"pfedht", 2, pictures("vit-s28")},
         Case{"ditto", 3, {"--set", "guard.compress.to=topk", "--set", "guard.zstd.level=3"}},
-        Case{"fedavg",
-             4,
-             {"--set", "guard.secure-aggregation.bits=24", "--set", "federation.drop_rate=0.2"}},
+        Case{"fedavg", 4, {"--set", "guard.secure-aggregation.bits=24"}},
         Case{"fedbn", 2, pictures("lenet16-bn")}),
     [](const auto& which) {
       auto name = fmt::format("{}_{}", which.param.method, which.param.ranks);
