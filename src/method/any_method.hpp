@@ -311,6 +311,10 @@ struct MethodInfo {
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };
+/// Whether the server of a method with these options needs no more than the sum of uploads.
+inline bool sum_will_do(const MethodInfo& info, const AnyMethod& method) {
+  return (info.sums || method.additive()) && method.needs_each().empty();
+}
 
 /// How a method file presents itself: `info` with its draft filled in. M is default-constructible,
 /// has `TrainOptions train` and lists its own options.

@@ -11,7 +11,7 @@ std::vector<std::string> active_guards(const GuardOptions& guards) {
 }
 
 bool needs_sums_only(const Experiment& experiment) {
-  return experiment.method.sums || experiment.draft->build(experiment.train)->additive();
+  return sum_will_do(experiment.method, *experiment.draft->build(experiment.train));
 }
 
 std::vector<Sight> exposed(const Experiment& experiment) {

@@ -88,7 +88,7 @@ std::optional<PrivacySpent> privacy_spent(const Experiment& experiment, int64_t 
   if (!dp || dp->sigma == 0 || experiment.method.pooled) return std::nullopt;
   PrivacySpent out;
   const auto method = experiment.draft->build(experiment.train);
-  out.of_uploads = !experiment.method.sums && !method->additive();
+  out.of_uploads = !sum_will_do(experiment.method, *method);
   // Who sees single uploads sees who was drawn.
   out.rate = out.of_uploads ? 1 : experiment.federation.participation;
   out.delta = dp->delta > 0 ? dp->delta : std::pow(static_cast<double>(clients), -1.1);

@@ -38,6 +38,11 @@ TEST(PrivacySpent, DeltaFollowsFromTheClientsAndAWeakOneIsSaid) {
   const auto few = spent("[[guard]]\nname = \"dp\"\n[method]\nname = \"fedper\"\n", 20, 40);
   EXPECT_NEAR(few->delta, 1 / std::pow(20, 1.1), 1e-12);
   EXPECT_FALSE(few->of_uploads) << "FedPer needs the sum alone";
+  const auto heads = spent(
+      "[[guard]]\nname = \"dp\"\n[method]\nname = \"fedper\"\nhead = \"mean\"\nmean_over = "
+      "\"all\"\n",
+      20, 40);
+  EXPECT_TRUE(heads->of_uploads) << "then its server keeps every head";
   EXPECT_THAT(few->warning(20), ::testing::HasSubstr("with 20 clients"));
   EXPECT_FALSE(spent("[method]\nname = \"fedavg\"\n", 20, 40));
   EXPECT_FALSE(spent("[[guard]]\nname = \"dp\"\nsigma = 0\n[method]\nname = \"fedavg\"\n", 20, 40));

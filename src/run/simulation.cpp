@@ -94,7 +94,7 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
                                    experiment.guard, static_cast<uint64_t>(experiment.run.seed));
   auto method = experiment.draft->build(train);
   const GuardedRun guarded{.changes = experiment.method.changes,
-                           .sums = experiment.method.sums || method->additive(),
+                           .sums = sum_will_do(experiment.method, *method),
                            .clients = facts.clients,
                            .rate = experiment.federation.participation};
   Session session({.model = std::move(model),
