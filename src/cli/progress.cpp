@@ -28,6 +28,9 @@ std::string facts(const Progress& p, bool brief) {
     const auto& metric = metric_of(p.metric);
     add(fmt::format("{} {}{}", metric.title, metric.text(p.score), metric.fraction ? " %" : ""));
   }
+  if (p.round > 0 && !std::isnan(p.epsilon)) add(fmt::format("epsilon {:.3g}", p.epsilon));
+  if (p.round > 0 && !std::isnan(p.sample_epsilon))
+    add(fmt::format("epsilon {:.3g} a sample", p.sample_epsilon));
   if (std::isfinite(p.eta) && p.round < p.rounds) add("ETA " + human_seconds(p.eta));
   if (p.clients_per_second > 0)
     add(fmt::format("{:.{}f} clients/s", p.clients_per_second, p.clients_per_second < 10 ? 1 : 0));

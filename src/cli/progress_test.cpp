@@ -21,7 +21,15 @@ Progress at_round(int64_t round) {
 TEST(ProgressLine, SaysWhatIsKnown) {
   EXPECT_EQ(progress_line("a", at_round(12)),
             "a  round 12/50  accuracy 81.2 %  ETA 2 min 03 s  35 clients/s");
+  auto hiding = at_round(12);
+  hiding.eta = std::nan(""), hiding.epsilon = 3.214;
+  EXPECT_EQ(progress_line("a", hiding),
+            "a  round 12/50  accuracy 81.2 %  epsilon 3.21  35 clients/s");
+  hiding.epsilon = std::nan(""), hiding.sample_epsilon = INFINITY;
+  EXPECT_EQ(progress_line("a", hiding),
+            "a  round 12/50  accuracy 81.2 %  epsilon inf a sample  35 clients/s");
   auto start = at_round(0);
+  start.epsilon = 0;  // nothing was sent yet
   start.stage = "loading data", start.score = start.eta = std::nan("");
   start.clients_per_second = 0;
   EXPECT_EQ(progress_line("a", start), "a  loading data");

@@ -21,6 +21,8 @@ struct RunMeta {
   std::string metric = "accuracy";  // that leads, a name of base/metric.hpp
   std::string state = "running";    // or finished
   std::string summary;              // JSON, empty while running
+  /// What differential privacy has cost, a sentence each; empty without guards that promise any.
+  std::vector<std::string> privacy;
   int64_t clients = 0, newcomers = 0, rounds = 0, parameters = 0;
   std::vector<std::string> class_names;  // empty when the data have none
 };

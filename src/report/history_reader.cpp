@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::string_view kFormat = "4";
 constexpr int64_t kMaxClasses = 100000;             // beyond this a label is damage, not data
+constexpr size_t kMaxPromises = 10;                 // of differential privacy; there are two kinds
 constexpr int64_t kMaxSamples = 1'000'000'000'000;  // of one client: sums of them cannot overflow
 
 // The schema as read, in the order of the reads below.
@@ -136,6 +137,10 @@ Result<RunMeta> read_meta(Database& database) {
                    parse_json_names(names, kMaxClasses, database.path() + ", meta 'class_names'"));
     for (const auto& name : meta.class_names)
       TESSERA_RETURN_IF_ERROR(check_name(database, "a class", name));
+  }
+  if (const auto& sentences = facts["privacy"]; !sentences.empty()) {
+    TESSERA_ASSIGN(meta.privacy,
+                   parse_json_names(sentences, kMaxPromises, database.path() + ", meta 'privacy'"));
   }
   return meta;
 }

@@ -366,6 +366,13 @@ std::string client_table(const Facts& facts) {
                      html_table(table));
 }
 
+std::string privacy_section(const RunMeta& meta) {
+  if (meta.privacy.empty()) return "";
+  std::string out = "<section>\n<h2>Differential privacy</h2>\n";
+  for (const auto& sentence : meta.privacy) out += fmt::format("<p>{}</p>\n", escape(sentence));
+  return out + "</section>\n";
+}
+
 std::string configuration(const RunMeta& meta) {
   std::string out;
   if (!meta.config.empty())
@@ -397,8 +404,8 @@ Result<std::string> run_report(const RunHistory& run) {
           exhibit_section(run) + "<section>\n<h2>Cost and convergence</h2>\n" +
           cost_figures(facts) + loss_figure(facts) + traffic_table(run) +
           "</section>\n<section>\n<h2>Clients and data</h2>\n" + partition_figure(facts) +
-          client_table(facts) + "</section>\n<section>\n<h2>Configuration</h2>\n" +
-          configuration(run.meta) + "</section>\n";
+          client_table(facts) + "</section>\n" + privacy_section(run.meta) +
+          "<section>\n<h2>Configuration</h2>\n" + configuration(run.meta) + "</section>\n";
   return html_page(fmt::format("{} · {} · {}", run.meta.method, run.meta.dataset, run.meta.model),
                    body);
 }

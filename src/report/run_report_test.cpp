@@ -102,6 +102,17 @@ TEST(RunReport, IsWellFormedSelfContainedAndEscaped) {
   EXPECT_EQ(count_of(page, "<figure>"), count_of(page, "<figcaption>"));
 }
 
+TEST(RunReport, SaysWhatPrivacyCost) {
+  auto run = small_run();
+  EXPECT_THAT(*run_report(run), Not(HasSubstr("Differential privacy")));
+  run.meta.privacy = {"epsilon 120 at delta 1e-02 for a whole client; < nothing", "epsilon 3"};
+  const auto page = *run_report(run);
+  EXPECT_EQ(markup_error(page), "");
+  EXPECT_THAT(page, HasSubstr("<h2>Differential privacy</h2>"));
+  EXPECT_THAT(page, HasSubstr("for a whole client; &lt; nothing"));
+  EXPECT_THAT(page, HasSubstr("epsilon 3<"));
+}
+
 TEST(RunReport, WorksBeforeTheFirstEvaluation) {
   auto run = small_run();
   run.evals.clear(), run.client_evals.clear(), run.rounds.clear();

@@ -137,7 +137,7 @@ std::string History::format() {
 }
 
 Status History::set(const std::string& key, const std::string& value) {
-  if (key != "state" && key != "summary" && key != "metric")
+  if (key != "state" && key != "summary" && key != "metric" && key != "privacy")
     return fail(Error::kInternal, "{}: '{}' is a fact and cannot change", database_.path(), key);
   return put(key, value);
 }

@@ -1,10 +1,10 @@
 #include "run/privacy_spent.hpp"
 
 #include <cmath>
-#include <set>
+#include <stdexcept>
+#include <utility>
 
 #include "base/text.hpp"
-#include "privacy/accountant.hpp"
 #include "run/driver.hpp"
 
 namespace tessera {
@@ -18,19 +18,15 @@ namespace {
 
 constexpr double kWeak = 10;
 
-/// How many of the rounds ask each client.
-std::vector<int64_t> times_asked(const Experiment& experiment, int64_t clients, int64_t rounds) {
+bool has_noise(const auto& guard) { return guard && guard->sigma > 0; }
+
+/// Whom a round asks; 1 of participation is everybody.
+std::vector<ClientId> asked_in(const Experiment& experiment, int64_t clients, int64_t round) {
   const auto seed = static_cast<uint64_t>(experiment.run.seed);
   const double share = experiment.federation.participation;
-  const auto& dp = experiment.guard.dp;
-  const bool one_by_one = dp && dp->sigma > 0 && share < 1;
-  if (share >= 1) return std::vector<int64_t>(static_cast<size_t>(clients), rounds);
-  std::vector<int64_t> out(static_cast<size_t>(clients), 0);
-  for (int64_t round = 1; round <= rounds; ++round)
-    for (const auto id : one_by_one ? cohort_one_by_one(seed, round, clients, share)
-                                    : cohort_of(seed, round, clients, share))
-      ++out[static_cast<size_t>(id)];
-  return out;
+  return has_noise(experiment.guard.dp) && share < 1
+             ? cohort_one_by_one(seed, round, clients, share)
+             : cohort_of(seed, round, clients, share);
 }
 
 }  // namespace
@@ -50,30 +46,6 @@ std::string SamplesSpent::warning() const {
       epsilon, kWeak);
 }
 
-std::optional<SamplesSpent> samples_spent(const Experiment& experiment,
-                                          const std::vector<int64_t>& samples, int64_t rounds) {
-  const auto& dp = experiment.guard.dp_sgd;
-  if (!dp || dp->sigma == 0 || experiment.method.pooled) return std::nullopt;
-  const auto method = experiment.draft->build(experiment.train);
-  const auto asked = times_asked(experiment, std::ssize(samples), rounds);
-  std::set<std::pair<int64_t, int64_t>> seen;  // clients of a size and so many rounds are alike
-  std::optional<SamplesSpent> worst;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    const int64_t n = samples[i];
-    if (n < 1 || !seen.emplace(n, asked[i]).second) continue;
-    SamplesSpent here;
-    here.client = static_cast<int64_t>(i), here.samples = n;
-    here.steps = asked[i] * method->local_steps(n);
-    const auto size = static_cast<double>(n), batch = static_cast<double>(experiment.train.batch);
-    here.rate = std::min(1.0, batch / size);
-    here.delta = dp->delta > 0 ? dp->delta : std::min(1e-5, 1 / (10 * size));
-    here.epsilon = epsilon_of({.q = here.rate, .sigma = dp->sigma, .steps = here.steps}, here.delta)
-                       .value_or(INFINITY);
-    if (!worst || here.epsilon > worst->epsilon) worst = here;
-  }
-  return worst;
-}
-
 std::string PrivacySpent::warning(int64_t clients) const {
   if (epsilon <= kWeak) return "";
   return fmt::format(
@@ -82,21 +54,105 @@ std::string PrivacySpent::warning(int64_t clients) const {
       epsilon, kWeak, clients);
 }
 
+PrivacyMeter::PrivacyMeter(const Experiment& experiment, std::vector<int64_t> samples)
+    : experiment_(experiment), samples_(std::move(samples)), asked_(samples_.size(), 0) {
+  const auto& dp = experiment.guard.dp;
+  const bool hides_clients = has_noise(dp), hides_samples = has_noise(experiment.guard.dp_sgd);
+  if (experiment.method.pooled || (!hides_clients && !hides_samples)) return;
+  const auto method = experiment.draft->build(experiment.train);
+  if (hides_clients) {
+    PrivacySpent out;
+    out.of_uploads = !sum_will_do(experiment.method, *method);
+    // Who sees single uploads sees who was drawn.
+    out.rate = out.of_uploads ? 1 : experiment.federation.participation;
+    out.delta = dp->delta > 0 ? dp->delta : std::pow(static_cast<double>(samples_.size()), -1.1);
+    // delta = 1 for a single client: there is nobody to hide among.
+    out.delta = std::min(out.delta, 0.5);
+    clients_ = out;
+  }
+  for (size_t i = 0; hides_samples && i < samples_.size(); ++i)
+    if (const int64_t n = samples_[i]; n > 0 && !sizes_.contains(n))
+      sizes_.emplace(n, Size{static_cast<int64_t>(i), 0, method->local_steps(n), {}});
+}
+
+void PrivacyMeter::advance(int64_t rounds) {
+  const int64_t before = std::exchange(rounds_, rounds);
+  // Arguments that an experiment can have are never refused.
+  const auto add = [](Accountant& to, double q, double sigma, int64_t steps) {
+    const auto added = to.add({.q = q, .sigma = sigma, .steps = steps});
+    if (!added.ok()) throw std::invalid_argument(message(added));
+  };
+  if (clients_) add(released_, clients_->rate, experiment_.guard.dp->sigma, rounds - before);
+  if (sizes_.empty()) return;
+  const bool everybody = experiment_.federation.participation >= 1;
+  for (int64_t round = before + 1; round <= rounds && !everybody; ++round)
+    for (const auto id : asked_in(experiment_, std::ssize(samples_), round))
+      ++asked_[static_cast<size_t>(id)];
+  std::map<int64_t, std::pair<int64_t, int64_t>> most;  // by size: rounds and the client
+  for (size_t i = 0; i < samples_.size(); ++i) {
+    const auto found = sizes_.find(samples_[i]);
+    if (found == sizes_.end()) continue;
+    const int64_t asked = everybody ? rounds : asked_[i];
+    auto& top = most.try_emplace(samples_[i], -1, 0).first->second;
+    if (asked > top.first) top = {asked, static_cast<int64_t>(i)};
+  }
+  for (const auto& [n, top] : most) {
+    auto& size = sizes_.at(n);
+    add(size.spent, rate_of(n), experiment_.guard.dp_sgd->sigma,
+        (top.first - size.asked) * size.steps);
+    size.asked = top.first, size.client = top.second;
+  }
+}
+
+double PrivacyMeter::rate_of(int64_t samples) const {
+  return std::min(1.0, static_cast<double>(experiment_.train.batch) / static_cast<double>(samples));
+}
+
+std::optional<PrivacySpent> PrivacyMeter::clients() const {
+  auto out = clients_;
+  if (out) out->epsilon = released_.epsilon(out->delta).value_or(INFINITY);
+  return out;
+}
+
+std::optional<SamplesSpent> PrivacyMeter::samples() const {
+  std::optional<SamplesSpent> worst;
+  for (const auto& [n, size] : sizes_) {
+    SamplesSpent here;
+    here.client = size.client, here.samples = n, here.steps = size.asked * size.steps;
+    here.rate = rate_of(n);
+    const double delta = experiment_.guard.dp_sgd->delta;
+    here.delta = delta > 0 ? delta : std::min(1e-5, 1 / (10 * static_cast<double>(n)));
+    here.epsilon = size.spent.epsilon(here.delta).value_or(INFINITY);
+    if (!worst || here.epsilon > worst->epsilon ||
+        (here.epsilon == worst->epsilon && here.client < worst->client))
+      worst = here;
+  }
+  return worst;
+}
+
+std::vector<std::string> PrivacyMeter::text() const {
+  std::vector<std::string> out;
+  const auto add = [&](const std::string& text, const std::string& weak) {
+    out.push_back(weak.empty() ? text : text + "; " + weak);
+  };
+  const auto here = clients();
+  if (here) add(here->text(rounds_), here->warning(std::ssize(samples_)));
+  if (const auto single = samples()) add(single->text(), single->warning());
+  return out;
+}
+
+std::optional<SamplesSpent> samples_spent(const Experiment& experiment,
+                                          const std::vector<int64_t>& samples, int64_t rounds) {
+  PrivacyMeter meter(experiment, samples);
+  meter.advance(rounds);
+  return meter.samples();
+}
+
 std::optional<PrivacySpent> privacy_spent(const Experiment& experiment, int64_t clients,
                                           int64_t rounds) {
-  const auto& dp = experiment.guard.dp;
-  if (!dp || dp->sigma == 0 || experiment.method.pooled) return std::nullopt;
-  PrivacySpent out;
-  const auto method = experiment.draft->build(experiment.train);
-  out.of_uploads = !sum_will_do(experiment.method, *method);
-  // Who sees single uploads sees who was drawn.
-  out.rate = out.of_uploads ? 1 : experiment.federation.participation;
-  out.delta = dp->delta > 0 ? dp->delta : std::pow(static_cast<double>(clients), -1.1);
-  // delta = 1 for a single client: there is nobody to hide among.
-  out.delta = std::min(out.delta, 0.5);
-  out.epsilon = epsilon_of({.q = out.rate, .sigma = dp->sigma, .steps = rounds}, out.delta)
-                    .value_or(INFINITY);
-  return out;
+  PrivacyMeter meter(experiment, std::vector<int64_t>(static_cast<size_t>(clients), 0));
+  meter.advance(rounds);
+  return meter.clients();
 }
 
 }  // namespace tessera

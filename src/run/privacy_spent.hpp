@@ -1,10 +1,12 @@
 // What differential privacy the guards of a run give: epsilon and delta, and words for people.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "privacy/accountant.hpp"
 #include "run/experiment.hpp"
 
 namespace tessera {
@@ -34,14 +36,48 @@ struct SamplesSpent {
   std::string warning() const;
 };
 
-/// After `rounds` rounds of clients with so many training samples; 0: not known, left out. Counts
-/// what clients uploaded in the rounds that asked them: the cohorts are known beforehand, and who
-/// is in them hides nobody. None without guard dp-sgd, without its noise, or where nobody is known.
+/// Both while a run goes on: asked after every round, it costs a round's cohort and no more,
+/// however many rounds were played. Borrows the experiment.
+class PrivacyMeter {
+ public:
+  /// Of clients with so many training samples; 0: not known, left out.
+  PrivacyMeter(const Experiment& experiment, std::vector<int64_t> samples);
+
+  /// So many rounds were played, no fewer than the time before. Rounds that did not count have been
+  /// answered all the same.
+  void advance(int64_t rounds);
+  /// So far. None without guard dp, or without its noise.
+  std::optional<PrivacySpent> clients() const;
+  /// So far. Counts what clients uploaded in the rounds that asked them: the cohorts are known
+  /// beforehand, and who is in them hides nobody. None without guard dp-sgd, without its noise, or
+  /// where nobody's samples are known.
+  std::optional<SamplesSpent> samples() const;
+  /// A sentence for each of the two that there is, with its warning.
+  std::vector<std::string> text() const;
+
+ private:
+  /// Of the clients with so many samples the first that was asked most often: the others, equal in
+  /// all else, spent no more.
+  struct Size {
+    int64_t client = 0, asked = 0;
+    int64_t steps = 0;  // of training in a round
+    Accountant spent;
+  };
+  /// The chance of a sample to be in a batch, of so many.
+  double rate_of(int64_t samples) const;
+
+  const Experiment& experiment_;
+  const std::vector<int64_t> samples_;
+  std::vector<int64_t> asked_;  // rounds, by client
+  std::map<int64_t, Size> sizes_;
+  std::optional<PrivacySpent> clients_;  // all but its epsilon
+  Accountant released_;
+  int64_t rounds_ = 0;
+};
+
+/// What the meter says after `rounds` rounds.
 std::optional<SamplesSpent> samples_spent(const Experiment& experiment,
                                           const std::vector<int64_t>& samples, int64_t rounds);
-
-/// After `rounds` rounds of the experiment with so many clients. None without guard dp, or without
-/// its noise.
 std::optional<PrivacySpent> privacy_spent(const Experiment& experiment, int64_t clients,
                                           int64_t rounds);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "run/driver.hpp"
 #include "run/guard_sections.hpp"
 
 namespace tessera {
@@ -118,6 +119,30 @@ TEST(SamplesSpent, CountsWhatWasUploaded) {
                  std::vector<int64_t>(10, 100), 40);
   EXPECT_GE(some->steps, 20 * 20) << "somebody is asked as often as the mean";
   EXPECT_LT(some->steps, 40 * 20) << "nobody in all rounds";
+}
+
+// Round by round it is what all rounds at once are, and no client's single account is worse.
+TEST(PrivacyMeter, AddsUpRoundByRound) {
+  const auto experiment = *parse_experiment(
+      kDpSgd + "[federation]\nparticipation = 0.3\n[method]\nname = \"fedavg\"\n", "e.toml", {});
+  const std::vector<int64_t> samples{100, 0, 40, 100, 40, 70, 100, 40};
+  PrivacyMeter meter(experiment, samples);
+  std::vector<int64_t> asked(samples.size(), 0);
+  for (int64_t round = 1; round <= 12; ++round) {
+    meter.advance(round);
+    for (const auto id : cohort_of(static_cast<uint64_t>(experiment.run.seed), round, 8, 0.3))
+      ++asked[static_cast<size_t>(id)];
+    double worst = -1;
+    for (size_t i = 0; i < samples.size(); ++i) {
+      if (samples[i] == 0) continue;
+      const int64_t steps = asked[i] * 2 * ((samples[i] + 9) / 10);
+      const double rate = 10 / static_cast<double>(samples[i]);
+      worst = std::max(worst, *epsilon_of({rate, 1, steps}, 1e-5));
+    }
+    EXPECT_EQ(meter.samples()->epsilon, worst) << round;
+  }
+  EXPECT_FALSE(meter.clients());
+  EXPECT_EQ(meter.text().size(), 1U);
 }
 
 }  // namespace

@@ -40,4 +40,10 @@ const std::string& Roster::name_of(int64_t id) const {
   return i < clients.size() ? clients[i].name : newcomers.at(i - clients.size()).name;
 }
 
+std::vector<int64_t> Roster::train_sizes() const {
+  std::vector<int64_t> out;
+  for (const auto& client : clients) out.push_back(client.train);
+  return out;
+}
+
 }  // namespace tessera

@@ -38,6 +38,7 @@ struct Roster {
 
   /// By id; newcomers follow the clients.
   const std::string& name_of(int64_t id) const;
+  std::vector<int64_t> train_sizes() const;  // of the clients
 };
 
 }  // namespace tessera

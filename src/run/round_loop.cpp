@@ -50,7 +50,15 @@ Status same_data(const std::string& dir, const std::string& theirs, const std::s
 }
 
 RoundLoop::RoundLoop(LoopParts parts)
-    : parts_(std::move(parts)), config_(parts_.experiment.toml()) {}
+    : parts_(std::move(parts)),
+      config_(parts_.experiment.toml()),
+      privacy_(parts_.experiment, parts_.roster.train_sizes()) {}
+
+void RoundLoop::note_privacy() {
+  privacy_.advance(round_);
+  if (const auto spent = privacy_.clients()) epsilon_ = spent->epsilon;
+  if (const auto spent = privacy_.samples()) sample_epsilon_ = spent->epsilon;
+}
 
 void RoundLoop::tell(const char* stage) {
   if (!parts_.on_progress) return;
@@ -68,7 +76,9 @@ void RoundLoop::tell(const char* stage) {
        .loss = loss_,
        .seconds = seconds,
        .eta = done > 0 ? seconds / done * static_cast<double>(rounds - round_) : std::nan(""),
-       .clients_per_second = seconds > 0 ? static_cast<double>(clients_done_) / seconds : 0});
+       .clients_per_second = seconds > 0 ? static_cast<double>(clients_done_) / seconds : 0,
+       .epsilon = epsilon_,
+       .sample_epsilon = sample_epsilon_});
 }
 
 void RoundLoop::client_done() {
@@ -160,6 +170,7 @@ Status RoundLoop::play() {
   const auto& options = parts_.experiment.federation;
   started_ = wall_seconds();
   for (;;) {
+    note_privacy();
     TESSERA_RETURN_IF_ERROR(evaluate_if_due());
     const bool last = round_ == parts_.experiment.run.rounds;
     const bool due = options.checkpoint_every > 0 ? round_ % options.checkpoint_every == 0
@@ -208,6 +219,8 @@ Status RoundLoop::evaluate_if_due() {
                      parts_.roster.name_of(report->problems.front().client),
                      report->problems.front().reason, report->problems.size()));
   score_ = value_of(headline_of(report->clients, experiment.headline()), experiment.eval.metric);
+  if (const auto spent = privacy_.text(); !spent.empty())
+    TESSERA_RETURN_IF_ERROR(history_->set("privacy", nlohmann::json(spent).dump()));
   return history_->append_evaluation(*report, wall_seconds() - start);
 }
 

@@ -15,6 +15,7 @@
 #include "run/checkpoint.hpp"
 #include "run/driver.hpp"
 #include "run/history.hpp"
+#include "run/privacy_spent.hpp"
 #include "run/roster.hpp"
 #include "run/run.hpp"
 #include "run/run_directory.hpp"
@@ -84,6 +85,8 @@ class RoundLoop {
   Status continue_from(const Checkpoint& checkpoint);
   Status save();
   Status evaluate_if_due();
+  // After round_ has moved.
+  void note_privacy();
   // Saves what is complete, so that nothing is lost, and says how to go on.
   Status interrupted();
   void note(const std::string& text) const {
@@ -101,6 +104,8 @@ class RoundLoop {
   double started_ = wall_seconds(), saved_ = wall_seconds();
   bool warned_ = false;
   double score_ = std::nan(""), loss_ = std::nan("");
+  PrivacyMeter privacy_;
+  double epsilon_ = std::nan(""), sample_epsilon_ = std::nan("");
   std::mutex progress_;  // guards the following, and on_progress
   int64_t clients_done_ = 0;
   std::string stage_ = "training";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -24,6 +25,9 @@ struct Progress {
   double seconds = 0;  // since the run (or its resumption) began
   double eta = 0;      // seconds to go; NaN when unknown
   double clients_per_second = 0;
+  /// Spent so far, of a whole client and of a single sample (run/privacy_spent.hpp); NaN without a
+  /// guard that promises it.
+  double epsilon = std::nan(""), sample_epsilon = std::nan("");
 };
 
 struct RunRequest {

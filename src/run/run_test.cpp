@@ -4,9 +4,12 @@
 #include <cmath>
 #include <set>
 
+#include "base/key.hpp"
 #include "io/sqlite.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "run/checkpoint.hpp"
+#include "run/history.hpp"
+#include "run/privacy_spent.hpp"
 #include "run/testing.hpp"
 
 namespace tessera {
@@ -14,7 +17,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using testing::FailsWith;
+using ::testing::HasSubstr;
 using testing::kClasses;
 using testing::kFeatures;
 using testing::kParameters;
@@ -237,6 +242,33 @@ TEST_F(Runs, ProgressCountsUp) {
   EXPECT_GT(seen.back().loss, 0);
   EXPECT_EQ(stages,
             (std::set<std::string>{"loading data", "training", "evaluating", "summing up"}));
+}
+
+TEST_F(Runs, EpsilonGrowsInProgressAndStandsInTheHistory) {
+  const auto what = experiment({"guard.dp.sigma=1", "guard.dp-sgd.sigma=1"});
+  std::map<int64_t, Progress> seen;
+  const auto watch = [&](const Progress& p) {
+    if (p.stage != "loading data") seen[p.round] = p;
+  };
+  const auto summary = run(what, RunRequest{.out = out("a"), .on_progress = watch});
+  ASSERT_EQ(seen.size(), 7U);
+  const auto sizes =
+      Roster(*load_federation(what.data, derive(3, Purpose::kPartition))).train_sizes();
+  for (const auto& [round, p] : seen) {
+    EXPECT_EQ(p.epsilon, privacy_spent(what, std::ssize(sizes), round)->epsilon) << round;
+    EXPECT_EQ(p.sample_epsilon, samples_spent(what, sizes, round)->epsilon) << round;
+    EXPECT_TRUE(round == 0 || p.epsilon > seen[round - 1].epsilon) << round;
+  }
+  EXPECT_EQ(seen[6].epsilon, summary["privacy"]["epsilon"]);
+  EXPECT_EQ(seen[6].sample_epsilon, summary["sample_privacy"]["epsilon"]);
+  const auto history = *History::open(out("a") + "/history.sqlite")->get("privacy");
+  EXPECT_THAT(history,
+              AllOf(HasSubstr("for a whole client, after 6 rounds"),
+                    HasSubstr("with 3 clients take more noise"), HasSubstr("for a single sample")));
+  // Interrupted and continued, it is the same.
+  begin(what, "b", 3);
+  EXPECT_EQ(run(what, RunRequest{.out = out("b"), .resume = true})["privacy"], summary["privacy"]);
+  EXPECT_EQ(*History::open(out("b") + "/history.sqlite")->get("privacy"), history);
 }
 
 TEST_F(Runs, MemoryDoesNotGrowWithRounds) {

@@ -306,9 +306,7 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
                       {"delta", spent->delta},
                       {"rate", spent->rate},
                       {"of_uploads", spent->of_uploads}};
-  std::vector<int64_t> sizes;
-  for (const auto& client : roster.clients) sizes.push_back(client.train);
-  if (const auto spent = samples_spent(experiment, sizes, experiment.run.rounds))
+  if (const auto spent = samples_spent(experiment, roster.train_sizes(), experiment.run.rounds))
     out["sample_privacy"] = {
         {"epsilon", number(spent->epsilon)}, {"delta", spent->delta},     {"rate", spent->rate},
         {"client", spent->client},           {"samples", spent->samples}, {"steps", spent->steps}};
