@@ -14,7 +14,7 @@ class Prediction(NamedTuple):
     classes: list  # names, by label
     predicted: np.ndarray  # names
     labels: np.ndarray  # int64
-    probabilities: np.ndarray  # [samples, classes]
+    probabilities: np.ndarray  # [samples, classes]; NaN: withheld by a guard of answers
 
 
 def parse_prediction(text):

@@ -142,8 +142,7 @@ Tensor Attacker::Victim::gradient() const {
   return seen.gradient ? seen.change : seen.change / (rate * static_cast<double>(steps));
 }
 
-Attacker::Attacker(const Scene& scene, AnswerGuards answers)
-    : scene_(scene), answers_(std::move(answers)) {
+Attacker::Attacker(const Scene& scene) : scene_(scene) {
   key_ = derive(scene.session().seed(), kAuditStream);
   const auto& shape = scene.federation().sample_shape;
   const bool pictures =
@@ -550,6 +549,7 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
   const Shadows& all = **found;
   const ShadowAttack rule(all.models);
   const auto& model = scene_.session().model();
+  const auto& answers = scene_.experiment().guard.answers;
   constexpr int64_t kSamples = 50, kClients = 30;
   const std::vector<MembershipSignal> signals{
       MembershipSignal::kLoss, MembershipSignal::kConfidence, MembershipSignal::kEntropy,
@@ -577,9 +577,9 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
         const auto ask = [&](const Tensor& x) {
           return class_probabilities(Loss::Kind::kCrossEntropy, target.predict(x));
         };
-        const bool guarded = by == Adversary::kUser && answers_.any();
+        const bool guarded = by == Adversary::kUser && answers.any();
         const Answers said{
-            guarded ? filled_in(guarded_answers(answers_, samples.x, derive(key_, 6, id), ask))
+            guarded ? filled_in(guarded_answers(answers, samples.x, derive(key_, 6, id), ask))
                     : ask(samples.x),
             samples.y};
         for (size_t s = 0; s < signals.size(); ++s)

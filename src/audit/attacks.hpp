@@ -38,7 +38,7 @@ struct AttackTime {
 /// where a remark says what was cut. Borrows the scene.
 class Attacker {
  public:
-  explicit Attacker(const Scene& scene, AnswerGuards answers = {});
+  explicit Attacker(const Scene& scene);
 
   /// Of pictures; else why not.
   const std::string& no_pictures() const { return no_pictures_; }
@@ -97,7 +97,6 @@ class Attacker {
                           const std::function<void(const Personal&)>& use) const;
 
   const Scene& scene_;
-  AnswerGuards answers_;  // what a user meets
   uint64_t key_ = 0;
   std::string no_pictures_;
   PixelScale scale_;

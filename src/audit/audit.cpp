@@ -30,10 +30,7 @@ struct Attempt {
 class Auditing {
  public:
   Auditing(Scene& scene, const AuditRequest& request)
-      : scene_(scene),
-        request_(request),
-        attacker_(scene, request.answers),
-        start_(wall_seconds()) {
+      : scene_(scene), request_(request), attacker_(scene), start_(wall_seconds()) {
     const auto& run = scene.experiment().run;
     rounds_ = std::max(scene.round(), request.after.value_or(run.rounds));
     for (const Adversary by : request.against) {
@@ -136,15 +133,17 @@ class Auditing {
     report_.title = experiment.run.name;
     report_.method = experiment.method.name, report_.line = experiment.method.line;
     for (const auto& [who, what] : scene_.sights()) report_.exposure.emplace_back(who, what);
-    const auto guards = active_guards(experiment.guard);
+    auto of_uploads = experiment.guard;
+    of_uploads.answers = {};
+    const auto guards = active_guards(of_uploads);
+    const auto answers = answer_words(experiment.guard.answers);
     report_.facts = {
         fmt::format("{} clients of {} ({}), network {}, {} rounds played of {}", scene_.clients(),
                     scene_.federation().set, experiment.data.partition, experiment.model.name,
                     scene_.round(), experiment.run.rounds),
         guards.empty() ? "no guards" : "guards: " + join(guards, ", "),
-        request_.answer_words.empty()
-            ? "answers to users as the models give them"
-            : "answers to users through " + join(request_.answer_words, ", "),
+        answers.empty() ? "answers to users as the models give them"
+                        : "answers to users through " + join(answers, ", "),
         "one sample, or a few, in one step is the worst case for a client: what it would show if "
         "it "
         "had no more; 'as the experiment sends it' is what it does show",

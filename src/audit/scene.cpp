@@ -6,6 +6,7 @@
 
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "guard/answers.hpp"
 #include "guard/change.hpp"
 #include "run/checkpoint.hpp"
 #include "run/exposed.hpp"
@@ -48,6 +49,8 @@ Result<std::unique_ptr<Scene>> Scene::of_experiment(Experiment experiment, Scene
                 "{} trains on everybody's data in one place: there is nothing to attack; choose a "
                 "method that keeps data apart",
                 experiment.method.name);
+  TESSERA_ASSIGN(experiment.guard.answers,
+                 parse_answer_guards(options.answers, experiment.guard.answers));
   const auto sights = exposed(experiment);
   const bool hides =
       tessera::hides_uploads(needs_sums_only(experiment), active_guards(experiment.guard));

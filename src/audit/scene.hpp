@@ -33,12 +33,14 @@ struct ClientExchange {
 struct SceneOptions {
   int threads = 1;
   const std::atomic<bool>* stop = nullptr;  // borrowed; may be null
+  /// Over the experiment's guards of answers (guard/answers.hpp: parse_answer_guards).
+  std::vector<std::string> answers = {};
 };
 
 /// Not thread-safe. All data of the federation are in memory.
 class Scene {
  public:
-  /// Before round 1. Errors of the data, the model and the method.
+  /// Before round 1. Errors of the data, the model, the method and the guards.
   static Result<std::unique_ptr<Scene>> of_experiment(Experiment experiment, SceneOptions options);
   /// Where a run stands by its checkpoint. kInvalid for one that is damaged, of other data, or
   /// whose states are elsewhere (several ranks).

@@ -49,7 +49,7 @@ Result<std::vector<Adversary>> adversaries_of(const std::string& list) {
 /// An experiment's file before its first round, or a run where it stands.
 Result<std::unique_ptr<Scene>> scene_of(const AuditArgs& args) {
   const auto& file = args.experiment.file;
-  const SceneOptions options{args.threads, args.stop};
+  const SceneOptions options{args.threads, args.stop, args.guards};
   if (fs::is_directory(file)) {
     if (!args.experiment.sets.empty() || args.experiment.method || args.experiment.seed)
       return fail(Error::kInvalid,
@@ -71,8 +71,6 @@ Result<AuditRequest> request_of(const AuditArgs& args) {
   AuditRequest out;
   TESSERA_ASSIGN(out.budget, seconds_of(args.budget));
   TESSERA_ASSIGN(out.against, adversaries_of(args.against));
-  TESSERA_ASSIGN(out.answers, parse_answer_guards(args.guards));
-  out.answer_words = args.guards;
   out.threads = args.threads, out.stop = args.stop;
   return out;
 }

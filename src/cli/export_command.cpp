@@ -6,6 +6,7 @@
 #include "cli/find_model.hpp"
 #include "cli/output.hpp"
 #include "export/export.hpp"
+#include "guard/answers.hpp"
 #include "io/file.hpp"
 
 namespace tessera {
@@ -62,11 +63,16 @@ Status export_command(const ExportArgs& args) {
     if (clients.empty()) return load_model_of(args.run, args.client).status();
   }
   std::vector<std::string> paths;
+  AnswerGuards left_behind;
   for (const auto& client : clients) {
     TESSERA_ASSIGN(const auto saved, find_model(args.run, client));
     TESSERA_ASSIGN(const auto path, export_one(saved, args));
     paths.push_back(path);
+    left_behind = saved.answers;
   }
+  if (left_behind.any())
+    print_note(fmt::format("answers went through {}, which no exported model does",
+                           join(answer_words(left_behind), ", ")));
   return print((args.json ? nlohmann::json(paths).dump() : join(paths, "\n")) + "\n");
 }
 

@@ -53,11 +53,13 @@ nlohmann::json probability(float p) {
   return std::isnan(p) ? nlohmann::json(nullptr) : nlohmann::json(p);
 }
 
-nlohmann::json as_json(const SavedModel& saved, const Predicted& out, bool proba) {
+nlohmann::json as_json(const SavedModel& saved, const Predicted& out, const AnswerGuards& guards,
+                       bool proba) {
   nlohmann::json answer{{"client", saved.client},
                         {"method", saved.method},
                         {"view", saved.view},
-                        {"classes", saved.class_names}};
+                        {"classes", saved.class_names},
+                        {"guards", answer_words(guards)}};
   auto labels = nlohmann::json::array(), names = nlohmann::json::array();
   auto rows = nlohmann::json::array();
   const auto classes = static_cast<size_t>(out.probabilities.size(1));
@@ -115,13 +117,18 @@ Status predict_command(const PredictArgs& args) {
   }
   TESSERA_ASSIGN(const auto inputs, read_inputs(args.data, schema));
   if (!inputs.unused.empty()) print_note("not an input: " + join(inputs.unused, ", "));
-  TESSERA_ASSIGN(const auto guards, parse_answer_guards(args.guards));
+  TESSERA_ASSIGN(const auto guards, parse_answer_guards(args.guards, saved.answers));
+  if (saved.answers.any() && args.guards.empty())
+    print_note(
+        fmt::format("answers go through {}, as the model's experiment says; --guard changes "
+                    "that, `--guard none` shows them as they are",
+                    join(answer_words(guards), ", ")));
   auto out = predicted(saved, inputs.x);
   if (guards.any()) {
     TESSERA_ASSIGN(out, guarded_prediction(saved, inputs.x, guards));
   }
-  const auto text =
-      args.json ? as_json(saved, out, args.proba).dump() + "\n" : as_csv(saved, out, args.proba);
+  const auto text = args.json ? as_json(saved, out, guards, args.proba).dump() + "\n"
+                              : as_csv(saved, out, args.proba);
   return args.out.empty() ? print(text) : write_text(args.out, text);
 }
 

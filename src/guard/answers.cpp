@@ -7,12 +7,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "io/bytes.hpp"
 
 namespace tessera {
 namespace {
+
+constexpr const char* kNone = "none";
 
 size_t top_of(const std::vector<double>& p) {
   return static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
@@ -84,19 +88,23 @@ std::string set_option(std::vector<BoundOption> options, const std::string& key,
 
 }  // namespace
 
-Result<AnswerGuards> parse_answer_guards(const std::vector<std::string>& words) {
-  AnswerGuards out;
+Result<AnswerGuards> parse_answer_guards(const std::vector<std::string>& words, AnswerGuards usual,
+                                         const std::string& place) {
+  AnswerGuards out =
+      std::find(words.begin(), words.end(), kNone) == words.end() ? usual : AnswerGuards();
+  std::set<std::string> given;
   for (const auto& word : words) {
+    if (word == kNone) continue;
     const auto colon = word.find(':');
     const auto name = word.substr(0, colon);
-    std::vector<std::string> known;
+    std::vector<std::string> known{kNone};
     std::string trouble;
     bool found = false;
     AnswerGuards::each(out, [&](const char* one, auto& guard) {
       known.emplace_back(one);
       if (name != one) return;
       found = true;
-      if (guard) trouble = "is given twice";
+      if (!given.insert(name).second) trouble = "is given twice";
       guard.emplace();
       for (size_t at = colon; at != std::string::npos && trouble.empty();) {
         const auto next = word.find(':', at + 1);
@@ -110,10 +118,22 @@ Result<AnswerGuards> parse_answer_guards(const std::vector<std::string>& words) 
       }
     });
     if (!found)
-      return fail(Error::kInvalid, "--guard: unknown guard of answers '{}'{}", name,
+      return fail(Error::kInvalid, "{}: unknown guard of answers '{}'{}", place, printable(name),
                   suggestion(name, known));
-    if (!trouble.empty()) return fail(Error::kInvalid, "--guard {}: {}", word, trouble);
+    if (!trouble.empty())
+      return fail(Error::kInvalid, "{} {}: {}", place, printable(word), trouble);
   }
+  return out;
+}
+
+std::vector<std::string> answer_words(AnswerGuards guards) {
+  std::vector<std::string> out;
+  AnswerGuards::each(guards, [&](const char* name, auto& guard) {
+    if (!guard) return;
+    out.emplace_back(name);
+    for (const auto& option : bind_options(*guard))
+      out.back() += fmt::format(":{}={}", option.spec.key, option_text(option));
+  });
   return out;
 }
 

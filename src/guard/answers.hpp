@@ -10,59 +10,23 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/options.hpp"
 #include "base/status.hpp"
+#include "guard/options.hpp"
 
 namespace tessera {
 
 using at::Tensor;
 
-/// The mean of answers to slightly noised inputs.
-struct AggregateAnswers {
-  int64_t times = 5;
-  double scale = 0.1;
-  static void options(auto& o, auto&& f) {
-    f(between("times", 2, 1000, "how many noised copies of an input are asked about"), o.times);
-    f(above("scale", 0, "deviation of that noise, in those of scaled inputs"), o.scale);
-  }
-};
-struct NoiseAnswers {
-  double scale = 0.05;
-  static void options(auto& o, auto&& f) {
-    f(above("scale", 0, "deviation of the noise on every probability"), o.scale);
-  }
-};
-struct RoundAnswers {
-  int64_t digits = 2;
-  static void options(auto& o, auto&& f) {
-    f(between("digits", 0, 9, "decimals that are kept"), o.digits);
-  }
-};
-struct TopkAnswers {
-  int64_t k = 1;
-  static void options(auto& o, auto&& f) {
-    f(between("k", 1, 1e6, "classes whose probability is told; 1: the class alone"), o.k);
-  }
-};
-
-struct AnswerGuards {
-  std::optional<AggregateAnswers> aggregate;
-  std::optional<NoiseAnswers> noise;
-  std::optional<RoundAnswers> round;
-  std::optional<TopkAnswers> topk;
-
-  /// f("name", optional guard), in the order in which they act.
-  static void each(auto& o, auto&& f) {
-    f("aggregate", o.aggregate), f("noise", o.noise), f("round", o.round), f("topk", o.topk);
-  }
-  bool any() const { return aggregate || noise || round || topk; }
-};
-/// "round:digits=2", one each. kInvalid names what is wrong.
-Result<AnswerGuards> parse_answer_guards(const std::vector<std::string>& words);
+/// "round:digits=2", one each: it takes the place of the guard of its name in `usual`, or comes
+/// beside the others there; "none" leaves all of `usual` out. kInvalid begins with `place`.
+Result<AnswerGuards> parse_answer_guards(const std::vector<std::string>& words,
+                                         AnswerGuards usual = {},
+                                         const std::string& place = "--guard");
+/// The same as such words, every option written out, in the order in which they act.
+std::vector<std::string> answer_words(AnswerGuards guards);
 
 /// Probabilities [n, classes] in fp64; those that are withheld are NaN. Labels int64 [n].
 struct GuardedAnswers {

@@ -47,6 +47,33 @@ Tensor questions(int64_t n) {
   return out;
 }
 
+TEST(Answers, WordsGoThereAndBack) {
+  const auto all =
+      guards({"topk:k=3", "aggregate:times=7:scale=0.25", "round", "noise:scale=1e-3"});
+  const auto words = answer_words(all);
+  EXPECT_THAT(words, ElementsAre("aggregate:times=7:scale=0.25", "noise:scale=0.001",
+                                 "round:digits=2", "topk:k=3"));
+  EXPECT_EQ(guards(words), all);
+  EXPECT_TRUE(answer_words({}).empty());
+}
+
+TEST(Answers, WordsGoOverWhatIsUsual) {
+  const auto usual = guards({"round:digits=1", "noise:scale=0.3"});
+  const auto over = [&](const std::vector<std::string>& words) {
+    return answer_words(*parse_answer_guards(words, usual));
+  };
+  EXPECT_THAT(over({}), ElementsAre("noise:scale=0.3", "round:digits=1"));
+  EXPECT_THAT(over({"round:digits=3", "topk:k=2"}),
+              ElementsAre("noise:scale=0.3", "round:digits=3", "topk:k=2"));
+  EXPECT_THAT(over({"noise"}), ElementsAre("noise:scale=0.05", "round:digits=1"));
+  EXPECT_TRUE(over({"none"}).empty());
+  EXPECT_THAT(over({"topk", "none"}), ElementsAre("topk:k=1"));
+  EXPECT_THAT(message(parse_answer_guards({"round", "round"}, usual).status()),
+              HasSubstr("is given twice"));
+  EXPECT_EQ(message(parse_answer_guards({"rond"}, {}, "m.safetensors").status()),
+            "m.safetensors: unknown guard of answers 'rond' (did you mean 'round'?)");
+}
+
 // Accuracy cannot change where no class does.
 TEST(Answers, NoGuardChangesAClass) {
   const auto x = questions(200);

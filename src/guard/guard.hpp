@@ -55,8 +55,11 @@ class Guard {
  public:
   /// Does nothing.
   Guard() = default;
+  /// Guards of answers are no part of it.
   explicit Guard(GuardOptions options, GuardedRun run = {})
-      : options_(std::move(options)), run_(run) {}
+      : options_(std::move(options)), run_(run) {
+    options_.answers = {};
+  }
 
   /// False: uploads and downloads are what they were.
   bool active() const { return options_ != GuardOptions(); }

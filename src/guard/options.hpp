@@ -1,4 +1,5 @@
-// Sections [[guard]]: what becomes of an upload between a method and the wire. None by default.
+// Sections [[guard]]: what becomes of an upload between a method and the wire, and of an answer
+// between a model and who asks it. None by default.
 //
 // Each guard is there once at most. They act in the order of GuardOptions::each, which is the only
 // one that makes sense: what is clipped after it was rounded would not be bounded any more.
@@ -172,6 +173,56 @@ struct ZstdGuard {
   bool operator==(const ZstdGuard&) const = default;
 };
 
+/// The mean of answers to slightly noised inputs.
+struct AggregateAnswers {
+  int64_t times = 5;
+  double scale = 0.1;
+  static void options(auto& o, auto&& f) {
+    f(between("times", 2, 1000, "how many noised copies of an input are asked about"), o.times);
+    f(above("scale", 0, "deviation of that noise, in those of scaled inputs"), o.scale);
+  }
+  bool operator==(const AggregateAnswers&) const = default;
+};
+
+struct NoiseAnswers {
+  double scale = 0.05;
+  static void options(auto& o, auto&& f) {
+    f(above("scale", 0, "deviation of the noise on every probability"), o.scale);
+  }
+  bool operator==(const NoiseAnswers&) const = default;
+};
+
+struct RoundAnswers {
+  int64_t digits = 2;
+  static void options(auto& o, auto&& f) {
+    f(between("digits", 0, 9, "decimals that are kept"), o.digits);
+  }
+  bool operator==(const RoundAnswers&) const = default;
+};
+
+struct TopkAnswers {
+  int64_t k = 1;
+  static void options(auto& o, auto&& f) {
+    f(between("k", 1, 1e6, "classes whose probability is told; 1: the class alone"), o.k);
+  }
+  bool operator==(const TopkAnswers&) const = default;
+};
+
+/// Between a model and those who ask it (guard/answers.hpp); uploads never meet them.
+struct AnswerGuards {
+  std::optional<AggregateAnswers> aggregate;
+  std::optional<NoiseAnswers> noise;
+  std::optional<RoundAnswers> round;
+  std::optional<TopkAnswers> topk;
+
+  /// f("name", optional guard), in the order in which they act.
+  static void each(auto& o, auto&& f) {
+    f("aggregate", o.aggregate), f("noise", o.noise), f("round", o.round), f("topk", o.topk);
+  }
+  bool any() const { return *this != AnswerGuards(); }
+  bool operator==(const AnswerGuards&) const = default;
+};
+
 struct GuardOptions {
   std::optional<DpSgdGuard> dp_sgd;
   std::optional<TransformGuard> transform;
@@ -184,14 +235,16 @@ struct GuardOptions {
   std::optional<SecureAggregationGuard> secure;
   std::optional<CompressGuard> compress;
   std::optional<ZstdGuard> zstd;
+  AnswerGuards answers;
 
   /// f("name", optional guard) for every guard there is, in the order in which they act on a
-  /// client.
+  /// client, and then on its model's answers.
   static void each(auto& o, auto&& f) {
     f("dp-sgd", o.dp_sgd), f("transform", o.transform);
     f("reject", o.reject), f("counts", o.counts), f("clip", o.clip), f("perturb", o.perturb);
     f("prune", o.prune), f("dp", o.dp), f("secure-aggregation", o.secure);
     f("compress", o.compress), f("zstd", o.zstd);
+    AnswerGuards::each(o.answers, f);
   }
   bool operator==(const GuardOptions&) const = default;
 };

@@ -73,9 +73,17 @@ std::string peers_words(const Exposure& exposure, bool sums,
   return "";
 }
 
-std::string user_words(const Exposure& exposure) {
-  return has_data(exposure) ? "answers of the one model"
-                            : "answers of a client's model, where they are offered";
+std::string user_words(const Exposure& exposure, const std::vector<std::string>& guards) {
+  std::string out = has_data(exposure) ? "answers of the one model"
+                                       : "answers of a client's model, where they are offered";
+  const std::vector<std::pair<const char*, const char*>> known{
+      {"aggregate", "probabilities averaged over noised inputs"},
+      {"noise", "noise added to probabilities"},
+      {"round", "probabilities rounded"},
+      {"topk", "only the largest probabilities, or the class alone"}};
+  for (const auto& [guard, words] : known)
+    if (has(guards, guard)) out += std::string("; ") + words;
+  return out;
 }
 
 }  // namespace
@@ -164,7 +172,7 @@ std::vector<Sight> sights(const Exposure& exposure, bool sums,
                           const std::vector<std::string>& guards) {
   std::vector<Sight> out{{"server", server_words(exposure, sums, guards)},
                          {"peers", peers_words(exposure, sums, guards)},
-                         {"user", user_words(exposure)}};
+                         {"user", user_words(exposure, guards)}};
   if (!exposure.stays.empty()) out.push_back({"stays", exposure.stays});
   if (!exposure.remark.empty()) out.push_back({"note", exposure.remark});
   return out;

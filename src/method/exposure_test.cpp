@@ -64,6 +64,14 @@ TEST(Exposure, GuardsShowInWhatTheServerSees) {
   EXPECT_THAT(line_of(sights(fedavg, true, {"perturb"}), "server"), HasSubstr("noise added"));
 }
 
+TEST(Exposure, GuardsOfAnswersShowInWhatAUserSeesAlone) {
+  const auto fedavg = find_method("fedavg")->exposure;
+  const auto plain = sights(fedavg, true), guarded = sights(fedavg, true, {"noise", "round"});
+  EXPECT_EQ(line_of(guarded, "user"),
+            line_of(plain, "user") + "; noise added to probabilities; probabilities rounded");
+  for (const char* who : {"server", "peers"}) EXPECT_EQ(line_of(guarded, who), line_of(plain, who));
+}
+
 TEST(Exposure, ASentenceForEveryMethod) {
   EXPECT_EQ(sentence(find_method("fedavg")->exposure),
             "the server gets its trained model; other clients get the mean");

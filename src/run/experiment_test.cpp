@@ -93,6 +93,20 @@ TEST(Experiment, GuardsAreOffAndThenNoPartOfTheText) {
   EXPECT_EQ(more->guard.clip, ClipGuard{.bound = 3});
 }
 
+TEST(Experiment, GuardsOfAnswersAreSectionsToo) {
+  const auto e =
+      parse("[[guard]]\nname = \"clip\"\n[[guard]]\nname = \"noise\"\nscale = 0.2\n" + kMethod,
+            {.sets = {"guard.round.digits=1"}});
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->guard.answers.noise, NoiseAnswers{.scale = 0.2});
+  EXPECT_EQ(e->guard.answers.round, RoundAnswers{.digits = 1});
+  EXPECT_THAT(e->toml(),
+              HasSubstr("\n[[guard]]\nname = \"noise\"\nscale = 0.2\n\n[[guard]]\nname = "
+                        "\"round\"\ndigits = 1\n"));
+  EXPECT_EQ(parse(e->toml())->guard, e->guard);
+  EXPECT_THAT(settings_of(*e), ::testing::Contains("guard.round.digits = 1"));
+}
+
 TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   const auto guard = [](const std::string& name) {
     return fmt::format("[[guard]]\nname = \"{}\"\n", name);
@@ -135,6 +149,15 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   EXPECT_TRUE(
       parse(guard("dp-sgd") + guard("dp") + kMethod, {.sets = {"guard.dp-sgd.sigma=2"}}).ok());
   EXPECT_TRUE(parse(guard("dp") + guard("compress") + "to = \"int8\"\n" + kMethod).ok());
+  for (const char* other : {"aggregate", "noise", "round"}) {
+    EXPECT_THAT(error(guard(other) + guard("topk") + kMethod),
+                HasSubstr(fmt::format("guard '{}' does not go with 'topk' with k = 1", other)));
+    EXPECT_TRUE(parse(guard(other) + guard("topk") + "k = 2\n" + kMethod).ok());
+    EXPECT_THAT(error(guard(other) + "[train]\nloss = \"multilabel\"\n" + kMethod),
+                HasSubstr(fmt::format("guard '{}' does not go with one loss for each", other)));
+  }
+  EXPECT_THAT(error(guard("round") + guard("clip") + kMethod),
+              HasSubstr("guard 'clip' acts before 'round'; write it before"));
   const auto secure = guard("secure-aggregation");
   EXPECT_THAT(error(guard("reject") + secure + kMethod),
               HasSubstr("guard 'reject' does not go with 'secure-aggregation'"));

@@ -4,6 +4,7 @@
 
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "guard/answers.hpp"
 #include "train/virtual_steps.hpp"
 
 namespace tessera {
@@ -38,6 +39,10 @@ std::string guards_text(GuardOptions guards) {
 
 namespace {
 
+constexpr const char* kManyLosses =
+    "one loss for each class (train.loss = \"multilabel\"): its probabilities do not sum to 1; "
+    "remove it";
+
 /// What does not go with uploads that nobody sees one by one: the first reason of each kind.
 void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
                       const std::function<void(const char*, const std::string&)>& refuse) {
@@ -60,6 +65,20 @@ void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
                       "remove it, or choose another method");
 }
 
+/// What nobody would notice behind another one, or what is no probability.
+void answer_conflicts(AnswerGuards guards, const TrainOptions& train,
+                      const std::function<void(const char*, const std::string&)>& refuse) {
+  const bool class_alone = guards.topk && guards.topk->k == 1;
+  AnswerGuards::each(guards, [&](const char* name, const auto& guard) {
+    if (!guard) return;
+    if (train.loss == "multilabel") refuse(name, kManyLosses);
+    if (class_alone && std::string(name) != "topk")
+      refuse(name,
+             "'topk' with k = 1, which tells the class and no probability; remove one of the two, "
+             "or raise k");
+  });
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOptions& guards,
@@ -69,6 +88,7 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
   const auto refuse = [&](const char* guard, const std::string& why) {
     out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
   };
+  answer_conflicts(guards.answers, train, refuse);
   if (guards.secure) secure_conflicts(guards, method, refuse);
   if (guards.dp_sgd && !method.beyond_sgd.empty())
     refuse("dp-sgd", fmt::format("{}, which {}; remove it, or choose another method", method.name,
@@ -143,6 +163,19 @@ Status check_guards(const GuardOptions& guards, const Model& model, const std::s
   const auto why = guards.dp_sgd ? model.no_clipping() : "";
   if (why.empty()) return ok();
   return fail(Error::kInvalid, "guard 'dp-sgd' does not go with model '{}': {}", name, why);
+}
+
+Status check_guards(const AnswerGuards& guards, const TrainOptions& train, int64_t classes) {
+  const auto words = answer_words(guards);
+  if (!words.empty() && train.loss_kind().kind == Loss::Kind::kMultiLabel)
+    return fail(Error::kInvalid, "guard '{}' does not go with {}",
+                words.front().substr(0, words.front().find(':')), kManyLosses);
+  if (guards.topk && guards.topk->k >= classes)
+    return fail(Error::kInvalid,
+                "guard 'topk' does not go with k = {} where there are {} classes: it would tell "
+                "all of them; lower k, or remove it",
+                guards.topk->k, classes);
+  return ok();
 }
 
 }  // namespace tessera

@@ -31,7 +31,8 @@ SavedModel ModelKeeper::described(const std::string& client, const std::string& 
                  .class_names = federation_.class_names,
                  .inputs = federation_.input,
                  .loss = resolved_train(experiment_, federation_).loss_kind().kind,
-                 .config_digest = digest_};
+                 .config_digest = digest_,
+                 .answers = experiment_.guard.answers};
   // The run's model outlives everything here, so nobody has to own it.
   out.model = std::shared_ptr<const Model>(std::shared_ptr<void>(), &model_);
   return out;

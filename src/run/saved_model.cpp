@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "base/text.hpp"
+#include "guard/answers.hpp"
 #include "io/file.hpp"
 #include "io/json.hpp"
 #include "io/tensor/tensor_codec.hpp"
@@ -110,6 +111,10 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
   out.shape.classes = std::ssize(out.class_names);
   out.scaling = {scaling.at("mean").get<std::vector<float>>(),
                  scaling.at("scale").get<std::vector<float>>()};
+  if (const auto answers = meta.find("answers"); answers != meta.end()) {
+    TESSERA_ASSIGN(const auto words, parse_json_names(answers->second, 100, path));
+    TESSERA_ASSIGN(out.answers, parse_answer_guards(words, {}, path + ", 'answers'"));
+  }
   out.val = metrics_of(figures.value("validation", json()));
   out.test = metrics_of(figures.value("test", json()));
   TESSERA_ASSIGN(out.model, make_network(out, attention));
@@ -166,22 +171,24 @@ std::pair<std::string, Bytes> model_bytes(const SavedModel& saved) {
   const json figures{{"validation", metrics_json(saved.val)}, {"test", metrics_json(saved.test)}};
   const json scaling{{"mean", saved.scaling.mean}, {"scale", saved.scaling.scale}};
   const auto file = saved.view == kGlobal ? kGlobalFile : model_file(saved.client);
-  auto bytes = encode_file(layers, {{"client_name", saved.client},
-                                    {"method", saved.method},
-                                    {"view", saved.view},
-                                    {"round", std::to_string(saved.round)},
-                                    {"model", saved.options.name},
-                                    {"options", model_text(saved.options)},
-                                    {"attention", attention_json(*saved.model).dump()},
-                                    {"sample_shape", json(saved.shape.sample).dump()},
-                                    {"class_names", json(saved.class_names).dump()},
-                                    {"input", schema_json(saved.inputs)},
-                                    {"scaling", scaling.dump()},
-                                    {"loss", loss_name(saved.loss)},
-                                    {"figures", figures.dump()},
-                                    {"config_digest", saved.config_digest},
-                                    {"format", "pt"}});
-  return {file, std::move(bytes)};
+  Metadata metadata{{"client_name", saved.client},
+                    {"method", saved.method},
+                    {"view", saved.view},
+                    {"round", std::to_string(saved.round)},
+                    {"model", saved.options.name},
+                    {"options", model_text(saved.options)},
+                    {"attention", attention_json(*saved.model).dump()},
+                    {"sample_shape", json(saved.shape.sample).dump()},
+                    {"class_names", json(saved.class_names).dump()},
+                    {"input", schema_json(saved.inputs)},
+                    {"scaling", scaling.dump()},
+                    {"loss", loss_name(saved.loss)},
+                    {"figures", figures.dump()},
+                    {"config_digest", saved.config_digest},
+                    {"format", "pt"}};
+  // Without guards files are those of versions that had none.
+  if (saved.answers.any()) metadata["answers"] = json(answer_words(saved.answers)).dump();
+  return {file, encode_file(layers, std::move(metadata))};
 }
 
 Status save_model(const std::string& dir, const SavedModel& saved) {

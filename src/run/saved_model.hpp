@@ -42,6 +42,7 @@ struct SavedModel {
   Loss::Kind loss = Loss::Kind::kCrossEntropy;  // it was trained with; makes logits probabilities
   ClientMetrics val, test;                      // on the client's own samples; n = 0: not measured
   std::string config_digest;                    // of the run
+  AnswerGuards answers;  // what its answers go through, unless somebody says otherwise
   std::shared_ptr<const Model> model;
   Weights weights;
 };

@@ -92,6 +92,7 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
   TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard, *model, experiment.model.name));
   const auto train = guarded_train(resolved(experiment.train, facts.multi_label_loss),
                                    experiment.guard, static_cast<uint64_t>(experiment.run.seed));
+  TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard.answers, train, facts.classes));
   auto method = experiment.draft->build(train);
   const GuardedRun guarded{.changes = experiment.method.changes,
                            .sums = sum_will_do(experiment.method, *method),

@@ -73,13 +73,17 @@ TEST_F(Auditing, WrongWordsAreRefusedAtOnce) {
   refused({"audit", file, "--method", "centralized"}, "nothing to attack");
 }
 
-TEST_F(Auditing, AnswersTellLessAndNeverAnotherClass) {
-  ASSERT_EQ(run("done").code, 0);
+void write_questions(const std::string& path) {
   std::vector<float> x;
   for (int i = 0; i < 60; ++i) x.push_back(static_cast<float>(i % 7) / 5 - 0.5F);
   Bytes bytes(x.size() * sizeof(float));
   std::memcpy(bytes.data(), x.data(), bytes.size());
-  ASSERT_TRUE(write_npz(path("x.npz"), {{"x", Npy{DType::kF32, {10, 6}, bytes}}}).ok());
+  ASSERT_TRUE(write_npz(path, {{"x", Npy{DType::kF32, {10, 6}, bytes}}}).ok());
+}
+
+TEST_F(Auditing, AnswersTellLessAndNeverAnotherClass) {
+  ASSERT_EQ(run("done").code, 0);
+  write_questions(path("x.npz"));
   const auto ask = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{"predict", path("done"),  "--client", "global",
                                    "--data",  path("x.npz"), "--proba",  "--json"};
@@ -100,6 +104,64 @@ TEST_F(Auditing, AnswersTellLessAndNeverAnotherClass) {
       {"predict", path("done"), "--client", "global", "--data", path("x.npz"), "--guard", "ruond"});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("did you mean 'round'?"));
+}
+
+// What an experiment says of answers holds for its models, and changes no number of the run.
+TEST_F(Auditing, ModelsRememberTheGuardsOfTheirAnswers) {
+  ASSERT_EQ(run("plain").code, 0);
+  const auto round = std::vector<std::string>{"--set", "guard.round.digits=1"};
+  ASSERT_EQ(run("done", round).code, 0);
+  EXPECT_EQ(digest("done"), digest("plain"));
+  EXPECT_EQ(json("done/summary.json")["rounds_digest"],
+            json("plain/summary.json")["rounds_digest"]);
+  write_questions(path("x.npz"));
+  const auto ask = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"predict", path(run),     "--client", "global",
+                                   "--data",  path("x.npz"), "--proba",  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tessera(words);
+  };
+  const auto said = [&](const std::string& run, const std::vector<std::string>& more) {
+    return nlohmann::json::parse(ask(run, more).out);
+  };
+  EXPECT_THAT(ask("done", {}).err, HasSubstr("answers go through round:digits=1"));
+  EXPECT_EQ(said("done", {}), said("plain", {"--guard", "round:digits=1"}));
+  EXPECT_EQ(said("done", {"--guard", "none"}), said("plain", {}));
+  EXPECT_EQ(said("done", {"--guard", "round:digits=3"}),
+            said("plain", {"--guard", "round:digits=3"}));
+  EXPECT_EQ(said("done", {"--guard", "topk:k=2"})["guards"],
+            nlohmann::json::array({"round:digits=1", "topk:k=2"}));
+  const auto out = tessera(
+      {"export", path("done"), "--client", "global", "--to", "npz", "--out", path("exported")});
+  EXPECT_EQ(out.code, 0);
+  EXPECT_THAT(out.err, HasSubstr("answers went through round:digits=1"));
+}
+
+TEST_F(Auditing, AnAuditMeetsTheExperimentsGuardsOfAnswers) {
+  const auto file = experiment("fedavg", 1);
+  const auto facts = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{
+        "attack", "membership",           file,       "--against", "user",
+        "--set",  "guard.round.digits=1", "--budget", "2s",        "--json",
+        "--out",  path("found")};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto done = tessera(words);
+    EXPECT_EQ(done.code, 0) << done.err;
+    const auto found = nlohmann::json::parse(done.out);
+    return found["facts"].dump() + found["exposure"].dump();
+  };
+  EXPECT_THAT(facts({}), HasSubstr("answers to users through round:digits=1"));
+  EXPECT_THAT(facts({}), HasSubstr("; probabilities rounded"));
+  EXPECT_THAT(facts({"--guard", "none"}), HasSubstr("answers to users as the models give them"));
+}
+
+TEST_F(Auditing, CheckRefusesGuardsOfAnswersThatDoNothing) {
+  const auto named = tessera({"check", experiment(), "--set", "guard.topk.k=1"});
+  EXPECT_EQ(named.code, 0) << named.err;
+  EXPECT_THAT(named.out, HasSubstr("or the class alone"));
+  const auto all = tessera({"check", experiment(), "--set", "guard.topk.k=99"});
+  EXPECT_EQ(all.code, 2);
+  EXPECT_THAT(all.err, HasSubstr("guard 'topk' does not go with k = 99"));
 }
 
 TEST_F(Auditing, CheckAndMethodsShowWhoSeesWhat) {

@@ -416,6 +416,20 @@ TEST(Guards, DpSgdWithoutNoiseAndClippingLeavesEveryBit) {
   }
 }
 
+// They act where somebody asks a model: no upload and no number of a run knows of them.
+TEST(Guards, GuardsOfAnswersLeaveEveryBitOfEveryMethod) {
+  GuardOptions answers;
+  answers.answers = {AggregateAnswers{}, NoiseAnswers{}, RoundAnswers{}, TopkAnswers{.k = 2}};
+  for (const auto& info : methods()) {
+    if (info.pooled) continue;
+    EXPECT_TRUE(guard_conflicts(answers, info).empty()) << info.name;
+    auto plain = toy_of(defended(info, {})), guarded_by = toy_of(defended(info, answers));
+    EXPECT_FALSE(guarded_by.session->guard().active()) << info.name;
+    plain.play(1, 1), guarded_by.play(1, 1);
+    EXPECT_EQ(fingerprint(plain), fingerprint(guarded_by)) << info.name;
+  }
+}
+
 // Whether uploads are models or changes is declared; here it shows in their numbers.
 TEST(Guards, UploadsAreWhatTheTableSays) {
   for (const auto& info : methods()) {
