@@ -44,6 +44,7 @@ class RankHost {
   }
 
   Status load() {
+    TESSERA_RETURN_IF_ERROR(check_ranks(experiment_));
     TESSERA_ASSIGN(block_, load_rank_data(experiment_, ranks_, seat_.rank()));
     return ok();
   }

@@ -62,12 +62,12 @@ json told_of_data(const Experiment& experiment, const FederationBlock& block) {
           {"digests", digests}};
 }
 
-Status RankLead::check() const {
-  if (experiment_.method.pooled)
+Status check_ranks(const Experiment& experiment) {
+  if (experiment.method.pooled)
     return fail(Error::kInvalid,
                 "method {} trains on everybody's data in one place; start it without mpirun",
-                experiment_.method.name);
-  if (!experiment_.debug.dump.empty())
+                experiment.method.name);
+  if (!experiment.debug.dump.empty())
     return fail(Error::kInvalid,
                 "debug.dump writes the run of one process; start it without mpirun");
   return ok();

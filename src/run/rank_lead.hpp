@@ -14,6 +14,9 @@
 
 namespace tessera {
 
+/// kInvalid: this run needs one process. Every rank asks before it reads anything: none may begin
+/// what the others refuse.
+Status check_ranks(const Experiment& experiment);
 /// What a rank holds of the experiment's federation.
 Result<FederationBlock> load_rank_data(const Experiment& experiment, int ranks, int rank);
 /// What it tells rank 0 of that: the head of the letter "ready".
@@ -24,8 +27,6 @@ class RankLead {
  public:
   RankLead(RankDesk& desk, const Experiment& experiment) : desk_(desk), experiment_(experiment) {}
 
-  /// kInvalid: this run needs one process.
-  Status check() const;
   /// The data of rank 0's own clients, once every rank has its own; kInvalid if one of them has
   /// another experiment or other data. `roster` is of all.
   Result<Federation> load(Roster& roster);

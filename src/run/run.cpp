@@ -32,7 +32,7 @@ class Runner {
 
   Result<nlohmann::json> run() {
     if (request_.ranks) lead_.emplace(*request_.ranks, experiment_);
-    if (lead_) TESSERA_RETURN_IF_ERROR(lead_->check());
+    if (lead_) TESSERA_RETURN_IF_ERROR(check_ranks(experiment_));
     // First of all: a directory that is refused stays exactly as it is.
     TESSERA_RETURN_IF_ERROR(inspect_run(request_.out).status());
     TESSERA_RETURN_IF_ERROR(make_dirs(request_.out));

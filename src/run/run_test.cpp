@@ -245,7 +245,7 @@ TEST_F(Runs, ProgressCountsUp) {
 }
 
 TEST_F(Runs, EpsilonGrowsInProgressAndStandsInTheHistory) {
-  const auto what = experiment({"guard.dp.sigma=1", "guard.dp-sgd.sigma=1"});
+  const auto what = experiment({"guard.dp.sigma=0.5", "guard.dp-sgd.sigma=1"});
   std::map<int64_t, Progress> seen;
   const auto watch = [&](const Progress& p) {
     if (p.stage != "loading data") seen[p.round] = p;

@@ -9,6 +9,7 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST_F(Ranks, ARankThatDiesEndsTheRunAndItGoesOnToTheSameDigest) {
@@ -83,6 +84,18 @@ TEST_F(Ranks, WhatIsWrongEverywhereIsSaidOnce) {
   EXPECT_EQ(spoken(pooled),
             "tessera: method centralized trains on everybody's data in one place; start it without "
             "mpirun\n");
+}
+
+// Each rank has its own clients' files alone. One that was quicker than rank 0's refusal pooled the
+// others' data, which it does not have, and died of it.
+TEST_F(Ranks, NoRankPoolsDataThatItDoesNotHave) {
+  for (int i = 0; i < 3; ++i) {
+    auto more = read_alone();
+    more.insert(more.end(), {"--method", "centralized"});
+    const auto pooled = run_on(2, "many", more);
+    EXPECT_EQ(pooled.code, 2) << pooled.err;
+    EXPECT_THAT(pooled.err, Not(HasSubstr("signal")));
+  }
 }
 
 TEST_F(Ranks, ARunOfOneProcessIsNotTakenUpByRanks) {
