@@ -72,7 +72,7 @@ endfunction()
 
 # tessera_library(name [TORCH] [COLD] [FOLDER dir] [EXCEPT folder] [DEPS other...]): all .cpp below the folder,
 # tests apart; a folder inside it that is EXCEPTed is a library of its own. COLD: nothing in it takes a user's time,
-# so it is optimized less; that halves the time it takes to compile (docs/decisions/017).
+# so it is optimized less and compiles faster (docs/decisions/017).
 # DEPS are the include rules of docs/concepts.md; tools/check_includes holds the sources to them.
 function(tessera_library name)
   cmake_parse_arguments(ARG "TORCH;COLD" "FOLDER;EXCEPT" "DEPS" ${ARGN})
