@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-inline constexpr int64_t kVictims = 4, kShown = 8;
+inline constexpr int64_t kShown = 8;
 
 inline double mean_of(const std::vector<double>& values) {
   double sum = 0;
@@ -29,7 +29,9 @@ inline Picture picture_of(const Tensor& pixels) {
   return out;
 }
 
-inline Tensor label_tensor(const std::vector<int64_t>& labels) { return at::tensor(labels, at::kLong); }
+inline Tensor label_tensor(const std::vector<int64_t>& labels) {
+  return at::tensor(labels, at::kLong);
+}
 
 inline Status interrupted() { return fail(Error::kInterrupted, "stopped; nothing was written"); }
 

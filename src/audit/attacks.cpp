@@ -180,19 +180,22 @@ void Attacker::compare(const Victim& victim, const Tensor& pixels, Likenesses& o
 }
 
 std::vector<AuditFigure> Attacker::figures_of(const Likenesses& all) {
-  std::vector<double> psnr, ssim, guess, alike;
+  std::vector<double> psnr, ssim, mse, guess, alike, apart;
   double best = -INFINITY, best_guess = -INFINITY;
   for (size_t i = 0; i < all.attack.size(); ++i) {
     if (!all.attack[i].matches.empty()) {
       psnr.push_back(all.attack[i].mean.psnr), ssim.push_back(all.attack[i].mean.ssim);
+      mse.push_back(all.attack[i].mean.mse);
       best = std::max(best, all.attack[i].best.psnr);
     }
     guess.push_back(all.guess[i].mean.psnr), alike.push_back(all.guess[i].mean.ssim);
+    apart.push_back(all.guess[i].mean.mse);
     best_guess = std::max(best_guess, all.guess[i].best.psnr);
   }
   return {{"PSNR, mean", "dB", mean_of(psnr), mean_of(guess)},
           {"PSNR, best", "dB", best, best_guess},
           {"SSIM, mean", "", mean_of(ssim), mean_of(alike), 2},
+          {"MSE, mean", "", mean_of(mse), mean_of(apart), 4},
           {"recovered above 25 dB", "", mean_of(all.recall), NAN, 2}};
 }
 

@@ -22,7 +22,7 @@ Result<AuditAttack> Attacker::first_layer(AuditAttack out, const VictimWork& wor
     return out;
   }
   Likenesses all;
-  TESSERA_ASSIGN(auto looked_at, victims(work, kVictims));
+  TESSERA_ASSIGN(auto looked_at, victims(work, work.victims));
   if (!looked_at.front()
            .seen.uploaded.narrow(0, layer->weight, layer->rows * layer->inputs)
            .any()

@@ -14,7 +14,7 @@ namespace tessera {
 Result<AuditAttack> Attacker::inversion(AuditAttack out, const VictimWork& work,
                                         const AttackTime& time) const {
   const bool angle = out.name == "geiping", search = out.name == "dlg";
-  TESSERA_ASSIGN(const auto all, victims(work, work.samples == 1 ? kVictims : 1));
+  TESSERA_ASSIGN(const auto all, victims(work, work.victims));
   const double end = wall_seconds() + time.seconds;
   const bool real = work.samples == 0;
   if (!angle && all.front().truth.size() > 8) {

@@ -20,6 +20,8 @@ namespace tessera {
 struct VictimWork {
   /// Of its training samples the first so many, in one step; 0: all it has, as the experiment says.
   int64_t samples = 0;
+  /// Clients whose uploads are looked at, where an attack tries several.
+  int64_t victims = 4;
 };
 
 /// What travelled between the server and one client, as the server has it: opened, with all that

@@ -130,6 +130,28 @@ RecordCurve curve_of(const Json& block) {
   return out;
 }
 
+Json attack_json(const RecordAttack& attack) {
+  Json out{{"figures", Json::object()}, {"remark", attack.remark}};
+  if (!attack.skipped.empty()) out["skipped"] = attack.skipped;
+  for (const auto& [name, figure] : attack.figures)
+    out["figures"][name] = {rounded(figure.got), rounded(figure.guess)};
+  for (const auto& pair : attack.pictures)
+    out["pictures"].push_back({pair.original, pair.made, pair.caption});
+  return out;
+}
+
+RecordAttack attack_of(const Json& block) {
+  RecordAttack out;
+  out.remark = block.at("remark"), out.skipped = block.value("skipped", "");
+  for (const auto& [name, pair] : block.at("figures").items()) {
+    const auto both = numbers_of(pair);
+    out.figures[name] = {both.at(0), both.at(1)};
+  }
+  for (const auto& pair : block.value("pictures", Json::array()))
+    out.pictures.push_back({pair.at(0), pair.at(1), pair.at(2)});
+  return out;
+}
+
 /// Throws json's exceptions on fields of another type.
 CellRecord record_of(const Json& from) {
   CellRecord out;
@@ -153,6 +175,10 @@ CellRecord record_of(const Json& from) {
     for (const auto& row : block.at("values")) matrix.values.push_back(numbers_of(row));
     out.matrices.push_back(std::move(matrix));
   }
+  if (const auto found = from.find("epsilon"); found != from.end() && found->is_number())
+    out.epsilon = *found;
+  if (const auto found = from.find("attacks"); found != from.end())
+    for (const auto& [name, block] : found->items()) out.attacks[name] = attack_of(block);
   return out;
 }
 
@@ -194,12 +220,17 @@ Json CellRecord::json() const {
                                {"columns", matrix.columns},
                                {"values", values}});
   }
+  // Only where there are any: most records have neither.
+  if (std::isfinite(epsilon)) out["epsilon"] = rounded(epsilon);
+  for (const auto& [name, attack] : attacks) out["attacks"][name] = attack_json(attack);
   return out;
 }
 
-std::string record_digest(const Experiment& experiment) {
-  return sha256_hex(bytes_of(
-      fmt::format("seed = {}\n{}\n", experiment.run.seed, join(settings_of(experiment), "\n"))));
+std::string record_digest(const Experiment& experiment, const std::vector<std::string>& more) {
+  auto lines = settings_of(experiment);
+  lines.insert(lines.end(), more.begin(), more.end());
+  return sha256_hex(
+      bytes_of(fmt::format("seed = {}\n{}\n", experiment.run.seed, join(lines, "\n"))));
 }
 
 CellRecord make_record(const Experiment& experiment, const Json& summary, const RunHistory& run) {
@@ -211,6 +242,10 @@ CellRecord make_record(const Experiment& experiment, const Json& summary, const 
   out.wall_seconds = summary.value("wall_seconds", Json(0)).is_number()
                          ? summary["wall_seconds"].get<double>()
                          : 0;
+  for (const char* of : {"privacy", "sample_privacy"})  // of a client, of a sample
+    if (const auto privacy = summary.value(of, Json()); privacy.is_object())
+      if (const auto spent = privacy.value("epsilon", Json()); spent.is_number())
+        out.epsilon = spent;
   std::vector<double> sizes;
   for (const auto& client : run.clients) {
     if (client.newcomer) continue;
@@ -271,7 +306,7 @@ Result<CellRecord> read_record(const std::string& path) {
                 path);
   try {
     return record_of(from);
-  } catch (const Json::exception& error) {
+  } catch (const std::exception& error) {
     return fail(Error::kInvalid,
                 "{}: is not a record of this program ({}); remove it, and its cell runs again",
                 path, error.what());

@@ -27,6 +27,20 @@ struct RecordMatrix {
   std::vector<std::vector<double>> values;
 };
 
+/// What an attack beside the run came to.
+struct RecordAttack {
+  struct Figure {
+    double got = 0, guess = 0;  // by the attack, and by somebody who saw nothing; NaN: none
+  };
+  /// An original and what was taken for it, as data URIs of PNG.
+  struct Pair {
+    std::string original, made, caption;
+  };
+  std::map<std::string, Figure> figures;  // "PSNR, mean"; none where it was skipped
+  std::string skipped, remark;
+  std::vector<Pair> pictures;
+};
+
 struct CellRecord {
   std::string digest;                 // of settings and seed: what makes two cells the same
   std::vector<std::string> settings;  // see settings_of()
@@ -43,12 +57,14 @@ struct CellRecord {
   std::vector<std::string> names;             // of the clients that took part
   std::map<std::string, std::vector<double>> per_client;  // accuracy by view, last evaluation
   std::vector<RecordMatrix> matrices;
+  double epsilon = kAbsent;                     // of differential privacy, where there is any
+  std::map<std::string, RecordAttack> attacks;  // by their names in the exhibit
 
   nlohmann::json json() const;
 };
 
-/// SHA-256 (hex) over settings and seed.
-std::string record_digest(const Experiment& experiment);
+/// SHA-256 (hex) over settings, seed and what is done beside the run (`more`, a line each).
+std::string record_digest(const Experiment& experiment, const std::vector<std::string>& more = {});
 
 /// From a finished run. `run` must be its whole history.
 CellRecord make_record(const Experiment& experiment, const nlohmann::json& summary,

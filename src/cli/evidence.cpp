@@ -132,6 +132,20 @@ double within_figure(const CellRecord& record, const MetricSpec& metric) {
   return finite_mean(inside) / finite_mean(between);
 }
 
+/// What an attack came to. "AUC": the largest of all that begin so, whichever signal has it.
+double attack_figure(const CellRecord& record, const MetricSpec& metric) {
+  const auto attack = record.attacks.find(metric.row);
+  if (attack == record.attacks.end()) return kAbsent;
+  double best = -INFINITY, guess = kAbsent;
+  for (const auto& [name, figure] : attack->second.figures) {
+    if (name == metric.figure) return metric.name == "guess" ? figure.guess : figure.got;
+    if (metric.figure != "AUC" || !name.starts_with("AUC") || !(figure.got > best)) continue;
+    best = figure.got, guess = figure.guess;
+  }
+  if (!std::isfinite(best)) return kAbsent;
+  return metric.name == "guess" ? guess : best;
+}
+
 std::optional<Figure> if_finite(double value, bool bound = false) {
   if (!std::isfinite(value)) return std::nullopt;
   return Figure{value, bound};
@@ -241,6 +255,8 @@ std::optional<Figure> Evidence::figure(const ExhibitSlot& slot, size_t seed,
                ? std::nullopt
                : if_finite(models_spent(*cell, cell->spent.rounds.size() - 1));
   if (metric.kind == Kind::kShown) return if_finite(shown_figure(*cell, metric));
+  if (metric.kind == Kind::kAttack) return if_finite(attack_figure(*cell, metric));
+  if (metric.kind == Kind::kEpsilon) return if_finite(cell->epsilon);
   if (metric.kind == Kind::kWithin) return if_finite(within_figure(*cell, metric));
   if (metric.kind == Kind::kTarget) return target_figure(*cell, slot, seed, metric, view);
   if (metric.kind == Kind::kRatio) {

@@ -156,6 +156,56 @@ TEST_F(EvidenceTest, WhatAMethodShowedIsAFigure) {
               HasSubstr("needs a target"));
 }
 
+TEST_F(EvidenceTest, WhatAnAttackGotIsAFigure) {
+  begin("[[attack]]\nname = \"m\"\nattack = \"membership\"\nby = \"user\"\n");
+  auto& one = cell("A", "one", 0);
+  one.attacks["m"].figures = {
+      {"AUC, loss", {0.6, 0.52}}, {"AUC, shadow models", {0.7, 0.5}}, {"PSNR, mean", {20, 11}}};
+  one.epsilon = 3.5;
+  EXPECT_EQ(figure("A", "got@m: AUC, loss").value, 0.6);
+  EXPECT_EQ(figure("A", "guess@m: AUC, loss").value, 0.52);
+  EXPECT_EQ(figure("A", "got@m: AUC").value, 0.7);
+  EXPECT_EQ(figure("A", "guess@m: AUC").value, 0.5);
+  EXPECT_EQ(figure("A", "got@m: PSNR, mean").value, 20);
+  EXPECT_EQ(figure("A", "epsilon").value, 3.5);
+  EXPECT_TRUE(std::isnan(figure("A", "got@m: SSIM, mean").value));
+  cell("A", "one", 0).attacks.clear();
+  EXPECT_TRUE(std::isnan(figure("A", "got@m: AUC").value));
+  EXPECT_THAT(message(metric_spec("got@n: AUC", exhibit_, "here").status()),
+              HasSubstr("here: metric 'got@n: AUC': there is no [[attack]] of that name"));
+  EXPECT_THAT(message(metric_spec("got@m", exhibit_, "here").status()),
+              HasSubstr("is not of the form @NAME: FIGURE"));
+}
+
+TEST_F(EvidenceTest, AttacksArePartOfACell) {
+  begin("");
+  const auto plain = plan_.slots.front().candidates.front().digests.front();
+  begin("[[attack]]\nattack = \"membership\"\n");
+  EXPECT_NE(plan_.slots.front().candidates.front().digests.front(), plain);
+  const auto problem = [](const std::string& more) {
+    const auto exhibit = *parse_exhibit(kSmallExhibit + more, "x.toml");
+    return message(plan_exhibit(exhibit, {}).status());
+  };
+  EXPECT_THAT(problem("[[attack]]\nattack = \"gepping\"\n"),
+              HasSubstr("unknown attack 'gepping' (did you mean 'geiping'?)"));
+  EXPECT_THAT(problem("[[attack]]\nattack = \"geiping\"\nby = \"user\"\n"),
+              HasSubstr("attack 'geiping' is not for by = \"user\""));
+}
+
+TEST_F(EvidenceTest, ThePageShowsPicturesAndWhatWasNotTried) {
+  begin("[[attack]]\nattack = \"geiping\"\n", 1);
+  auto& one = cell("A", "one", 0);
+  one.attacks["geiping"].pictures = {
+      {"data:image/png;base64,AAAA", "data:image/png;base64,BBBB", "9 dB"},
+      {"javascript:x", "data:image/png;base64,CCCC", "8 dB"}};
+  cell("B", "one", 0).attacks["geiping"].skipped = "nothing travels";
+  const auto page = reproduced_page(reproduced(evidence(), {}));
+  EXPECT_THAT(page, HasSubstr("src=\"data:image/png;base64,BBBB\""));
+  EXPECT_EQ(page.find("javascript:x"), std::string::npos) << "nothing but pictures";
+  EXPECT_EQ(page.find("CCCC"), std::string::npos);
+  EXPECT_THAT(page, HasSubstr("geiping not tried: nothing travels (B, one)"));
+}
+
 TEST_F(EvidenceTest, PassAndFailAreSidesOfZero) {
   begin(
       "[[claim]]\nthat = \"A > B\"\ncolumns = [\"one\"]\n"
@@ -317,6 +367,9 @@ TEST(CellRecordTest, IsReadBackAsItWas) {
   record.per_client["pre"] = {0.25, 0.75};
   record.names = {"0", "1"};
   record.matrices.push_back({"attention", "Attention", 2, {"a"}, {"b"}, {{0.5}}});
+  record.epsilon = 2.5;
+  record.attacks["g"] = {{{"PSNR, mean", {20.5, kAbsent}}}, "", "4 clients", {{"a", "b", "c"}}};
+  record.attacks["n"].skipped = "no pictures";
   const std::string path = ::testing::TempDir() + "/record.json";
   std::ofstream(path) << record.json().dump();
   const auto read = read_record(path);
@@ -324,6 +377,11 @@ TEST(CellRecordTest, IsReadBackAsItWas) {
   EXPECT_EQ(read->json(), record.json());
   EXPECT_EQ(read->curves.at("clients pre").series.at("accuracy")[0], 0.5);
   EXPECT_TRUE(std::isnan(read->curves.at("clients pre").series.at("accuracy")[1]));
+  EXPECT_EQ(read->epsilon, 2.5);
+  EXPECT_EQ(read->attacks.at("g").figures.at("PSNR, mean").got, 20.5);
+  EXPECT_TRUE(std::isnan(read->attacks.at("g").figures.at("PSNR, mean").guess));
+  EXPECT_EQ(read->attacks.at("g").pictures.at(0).made, "b");
+  EXPECT_EQ(read->attacks.at("n").skipped, "no pictures");
   std::ofstream(path) << "{\"version\": 1}";
   EXPECT_THAT(message(read_record(path).status()), HasSubstr("is not a record of this program"));
   std::ofstream(path) << "{";

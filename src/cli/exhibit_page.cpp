@@ -32,6 +32,9 @@ std::vector<double> values_of(const std::vector<Figure>& figures) {
   return out;
 }
 
+/// Records are files of whoever made them: nothing but a picture goes into a page.
+bool is_png_uri(const std::string& text) { return text.starts_with("data:image/png;base64,"); }
+
 bool is_per_cent(const MetricSpec& metric) {
   return metric.kind == Kind::kCurve || metric.kind == Kind::kRatio;
 }
@@ -40,7 +43,8 @@ int decimals_of(const Evidence& evidence, const MetricSpec& metric) {
   if (is_per_cent(metric)) return static_cast<int>(evidence.plan().exhibit->decimals);
   const bool whole = metric.name == "clients" || metric.name == "samples" ||
                      metric.name == "samples_min" || metric.name == "samples_max";
-  if (metric.kind == Kind::kShown || metric.kind == Kind::kWithin) return 2;
+  if (metric.kind == Kind::kShown || metric.kind == Kind::kWithin || metric.kind == Kind::kAttack)
+    return metric.figure.starts_with("AUC") || metric.figure.starts_with("TPR") ? 3 : 2;
   return whole || (metric.kind == Kind::kData && metric.name != "samples_std") ? 0 : 1;
 }
 
@@ -224,6 +228,50 @@ ReproducedFigure attention_figure(const Evidence& evidence) {
   return out;
 }
 
+/// What a defence costs and what it is good for: a dot a row, of the first metric and another.
+ReproducedFigure tradeoff_figure(const Evidence& evidence, const MetricSpec& cost,
+                                 const MetricSpec& gain) {
+  const auto& plan = evidence.plan();
+  ReproducedFigure out{gain.title(), "A dot is a row: the mean over seeds.", {}};
+  for (const auto* column : plan.columns) {
+    svg::LineChart chart;
+    chart.label = fmt::format("{} against {}, {}", gain.title(), cost.title(), column->name);
+    chart.x = {cost.title() + (is_per_cent(cost) ? ", %" : ""), Quantity::kNumber};
+    chart.y = {gain.title(), Quantity::kNumber};
+    int colour = 0;
+    for (const auto* row : plan.rows) {
+      const auto& slot = plan.slot(*row, *column);
+      const auto x = over_seeds(values_of(evidence.figures(slot, cost, ""))).mean;
+      const auto y = over_seeds(values_of(evidence.figures(slot, gain, ""))).mean;
+      svg::Series dot{row->name, colour++, {}};
+      if (std::isfinite(x) && std::isfinite(y)) dot.points.push_back({x, y});
+      if (!dot.points.empty()) chart.series.push_back(std::move(dot));
+    }
+    if (!chart.series.empty()) out.panels.push_back({column->name, std::move(chart)});
+  }
+  return out;
+}
+
+/// What attacks made of pictures on the first seed.
+ReproducedFigure pictures_figure(const Evidence& evidence) {
+  ReproducedFigure out{
+      "Pictures", "First seed. Above the original, below what the attack made of it.", {}};
+  for (const auto& slot : evidence.plan().slots) {
+    const auto* cell = evidence.record(slot, 0);
+    if (!cell) continue;
+    for (const auto& [name, attack] : cell->attacks) {
+      std::vector<ReproducedPicture> pictures;
+      for (const auto& pair : attack.pictures)
+        if (is_png_uri(pair.original) && is_png_uri(pair.made))
+          pictures.push_back({pair.original, pair.made, pair.caption});
+      if (!pictures.empty())
+        out.panels.push_back({fmt::format("{}, {}: {}", slot.row->name, slot.column->name, name),
+                              std::move(pictures)});
+    }
+  }
+  return out;
+}
+
 std::vector<ReproducedFigure> figures_of(const Evidence& evidence) {
   const auto& exhibit = *evidence.plan().exhibit;
   std::vector<ReproducedFigure> out;
@@ -238,6 +286,12 @@ std::vector<ReproducedFigure> figures_of(const Evidence& evidence) {
       out.push_back(sweep_figure(evidence, metric, spec(metric)));
   if (exhibit.figure == "bars")
     for (const auto& metric : exhibit.metrics) out.push_back(bars_figure(evidence, spec(metric)));
+  if (exhibit.figure == "tradeoff")
+    for (size_t i = 1; i < exhibit.metrics.size(); ++i)
+      if (exhibit.metrics[i].starts_with("got@"))
+        out.push_back(
+            tradeoff_figure(evidence, spec(exhibit.metrics[0]), spec(exhibit.metrics[i])));
+  if (!exhibit.attacks.empty()) out.push_back(pictures_figure(evidence));
   std::erase_if(out, [](const ReproducedFigure& figure) { return figure.panels.empty(); });
   return out;
 }
@@ -297,6 +351,26 @@ std::vector<std::string> failure_remarks(const Evidence& evidence) {
   if (!processors.empty())
     out.push_back(fmt::format("{} of run time on {}", human_seconds(seconds),
                               join({processors.begin(), processors.end()}, " and ")));
+  return out;
+}
+
+/// Attacks that did not apply or were cut, by their reason.
+std::vector<std::string> attack_remarks(const Evidence& evidence) {
+  std::map<std::string, std::vector<std::string>> by_reason;
+  for (const auto& slot : evidence.plan().slots) {
+    const auto* cell = evidence.record(slot, 0);
+    if (!cell) continue;
+    for (const auto& [name, attack] : cell->attacks) {
+      const auto where = fmt::format("{}, {}", slot.row->name, slot.column->name);
+      if (!attack.skipped.empty())
+        by_reason[fmt::format("{} not tried: {}", name, attack.skipped)].push_back(where);
+      else if (attack.remark.find("cut") != std::string::npos)
+        by_reason[fmt::format("{}: {}", name, attack.remark)].push_back(where);
+    }
+  }
+  std::vector<std::string> out;
+  for (const auto& [reason, where] : by_reason)
+    out.push_back(fmt::format("{} ({})", reason, join(where, "; ")));
   return out;
 }
 
@@ -361,7 +435,7 @@ ReproducedExhibit reproduced(const Evidence& evidence, const std::vector<std::st
   for (const auto& verdict : evidence.verdicts())
     out.claims.push_back(claim_line(verdict, static_cast<int>(exhibit.decimals) + 1));
   out.remarks = remarks;
-  for (auto& more : {choice_remarks(evidence), failure_remarks(evidence)})
+  for (auto& more : {choice_remarks(evidence), attack_remarks(evidence), failure_remarks(evidence)})
     out.remarks.insert(out.remarks.end(), more.begin(), more.end());
   out.settings = common_settings(evidence);
   return out;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "audit/attacks.hpp"
 #include "base/text.hpp"
 #include "cli/cell_record.hpp"
 #include "cli/metric_text.hpp"
@@ -59,7 +60,7 @@ Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
     for (const int64_t one : plan.seeds) {
       seed = one;
       TESSERA_ASSIGN(auto experiment, load(candidate.variant.sets()));
-      candidate.digests.push_back(record_digest(experiment));
+      candidate.digests.push_back(record_digest(experiment, plan.attacks));
       candidate.by_seed.push_back(std::move(experiment));
     }
     if (!variant.view.empty()) out.view = variant.view;
@@ -68,6 +69,21 @@ Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
     if (row.is_in(column)) out.candidates.push_back(std::move(candidate));
   }
   return out;
+}
+
+Status check_attack(const PaperAttack& attack) {
+  std::vector<std::string> names;
+  for (const auto& info : attacks()) {
+    names.push_back(info.name);
+    if (info.name != attack.attack) continue;
+    const auto can = [&](Adversary by) { return attack.by.empty() || name_of(by) == attack.by; };
+    if (std::any_of(info.by.begin(), info.by.end(), can)) return ok();
+    return fail(Error::kInvalid,
+                "{}: attack '{}' is not for by = \"{}\"; see `tessera attack --list`",
+                attack.place.text, attack.attack, attack.by);
+  }
+  return fail(Error::kInvalid, "{}: unknown attack '{}'{}", attack.place.text, attack.attack,
+              suggestion(attack.attack, names));
 }
 
 /// Both sides of a claim must have had the same local training.
@@ -109,7 +125,11 @@ const ExhibitSlot& ExhibitPlan::slot(const PaperRow& row, const PaperColumn& col
 }
 
 Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options) {
-  ExhibitPlan plan{&exhibit, options.size, {}, {}, {}, {}};
+  ExhibitPlan plan{&exhibit, options.size, {}, {}, {}, {}, {}};
+  for (const auto& attack : exhibit.attacks) {
+    TESSERA_RETURN_IF_ERROR(check_attack(attack));
+    plan.attacks.push_back(attack.text(options.size));
+  }
   const auto seeds = options.seeds > 0 ? options.seeds : exhibit.seeds_of(options.size);
   for (int64_t i = 0; i < seeds; ++i) plan.seeds.push_back(exhibit.first_seed + i);
   TESSERA_RETURN_IF_ERROR(known_rows(exhibit, options.only));

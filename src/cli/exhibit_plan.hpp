@@ -31,7 +31,8 @@ struct ExhibitPlan {
   std::vector<int64_t> seeds;
   std::vector<const PaperRow*> rows;  // that this size has
   std::vector<const PaperColumn*> columns;
-  std::vector<ExhibitSlot> slots;  // row by row
+  std::vector<ExhibitSlot> slots;    // row by row
+  std::vector<std::string> attacks;  // PaperAttack::text of each: part of a cell's digest
 
   const ExhibitSlot& slot(const PaperRow& row, const PaperColumn& column) const;
 };

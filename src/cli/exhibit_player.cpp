@@ -8,7 +8,9 @@
 #include "cli/cell_report.hpp"
 #include "cli/compare_check.hpp"
 #include "cli/compare_plan.hpp"
+#include "cli/exhibit_attacks.hpp"
 #include "cli/output.hpp"
+#include "cli/progress.hpp"
 #include "io/file.hpp"
 #include "report/history_reader.hpp"
 
@@ -95,6 +97,8 @@ Result<CellRecord> ExhibitPlayer::attempt(const Cell& cell, const std::string& l
     made = failed_record(cell.experiment(), message(made.status()));
   TESSERA_RETURN_IF_ERROR(made.status());
   auto& record = *made;
+  record.digest = cell.digest();
+  record.settings.insert(record.settings.end(), plan_.attacks.begin(), plan_.attacks.end());
   record.exhibit = plan_.exhibit->id, record.size = plan_.size;
   record.row = cell.slot->row->name, record.column = cell.slot->column->name;
   const auto path = record_path(cell);
@@ -142,6 +146,14 @@ Result<CellRecord> ExhibitPlayer::run(const Cell& cell, const std::string& label
   TESSERA_ASSIGN(const auto summary, run_cell(experiment, run, dir, label));
   TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
   auto record = make_record(experiment, summary, history);
+  if (!plan_.attacks.empty() && record.failed.empty()) {
+    LiveLine line(args_.quiet);
+    const AttackEffort effort{args_.threads, stop, cell.seed == 0, [&](const std::string& stage) {
+                                line.update([text = label + "  " + stage](int) { return text; });
+                              }};
+    TESSERA_ASSIGN(record.attacks, attack_cell(experiment, plan_, effort));
+    line.finish();
+  }
   std::error_code ignored;
   if (!args_.keep) {
     std::filesystem::remove_all(dir, ignored);

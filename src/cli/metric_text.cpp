@@ -17,6 +17,7 @@ const std::vector<std::string> kCurveNames{
 const std::vector<std::string> kTargetNames{"rounds_to", "time_to", "traffic_to"};
 const std::vector<std::string> kShownNames{"shown", "shown_first"};
 const std::vector<std::string> kWithinNames{"within", "within_first"};
+const std::vector<std::string> kAttackNames{"got", "guess"};
 const std::vector<std::string> kDataNames{"clients",     "samples",     "samples_mean",
                                           "samples_std", "samples_min", "samples_max"};
 
@@ -43,6 +44,17 @@ std::string take_rest(const std::string& rest, char mark, const PaperExhibit& ex
   }
   out.row = rest;
   if (out.kind == Kind::kShown) return "";
+  if (out.kind == Kind::kAttack) {
+    const auto colon = rest.find(": ");
+    if (colon == std::string::npos)
+      return fmt::format("'@{}' is not of the form @NAME: FIGURE", rest);
+    out.row = rest.substr(0, colon), out.figure = rest.substr(colon + 2);
+    std::vector<std::string> names;
+    for (const auto& attack : exhibit.attacks) names.push_back(attack.name);
+    return is_among(names, out.row)
+               ? ""
+               : fmt::format("there is no [[attack]] of that name{}", suggestion(out.row, names));
+  }
   if (out.kind == Kind::kWithin) {
     for (const auto& word : comma_list(rest)) {
       double count = 0;
@@ -71,7 +83,8 @@ std::string take_rest(const std::string& rest, char mark, const PaperExhibit& ex
 }  // namespace
 
 bool MetricSpec::smaller_is_better() const {
-  return kind == Kind::kTarget || kind == Kind::kOverhead || name == "std" || how == "wobble";
+  return kind == Kind::kTarget || kind == Kind::kOverhead || kind == Kind::kAttack ||
+         kind == Kind::kEpsilon || name == "std" || how == "wobble";
 }
 
 std::string MetricSpec::title() const {
@@ -95,6 +108,8 @@ std::string MetricSpec::title() const {
   if (kind == Kind::kTarget)
     return out + (row.empty() ? fmt::format(" to {:g} %", target)
                               : fmt::format(" to {:g} × the accuracy of {}", target, row));
+  if (kind == Kind::kAttack)
+    return fmt::format("{}: {}{}", row, figure, name == "guess" ? ", seeing nothing" : "");
   if (kind == Kind::kShown) return row + (first() ? ", first" : "");
   if (kind == Kind::kWithin)
     return std::string("attention inside groups over between them") + (first() ? ", first" : "");
@@ -118,12 +133,14 @@ Result<MetricSpec> metric_spec(const std::string& text, const PaperExhibit& exhi
   if (out.name == "overhead") out.kind = Kind::kOverhead;
   if (is_among(kShownNames, out.name)) out.kind = Kind::kShown;
   if (is_among(kWithinNames, out.name)) out.kind = Kind::kWithin;
-  const bool aims =
-      out.kind != Kind::kCurve && out.kind != Kind::kOverhead && out.kind != Kind::kData;
+  if (is_among(kAttackNames, out.name)) out.kind = Kind::kAttack;
+  if (out.name == "epsilon") out.kind = Kind::kEpsilon;
+  const bool aims = out.kind != Kind::kCurve && out.kind != Kind::kOverhead &&
+                    out.kind != Kind::kData && out.kind != Kind::kEpsilon;
   std::vector<std::string> known = kCurveNames;
-  for (const auto* more : {&kTargetNames, &kDataNames, &kShownNames, &kWithinNames})
+  for (const auto* more : {&kTargetNames, &kDataNames, &kShownNames, &kWithinNames, &kAttackNames})
     known.insert(known.end(), more->begin(), more->end());
-  known.insert(known.end(), {"ratio", "overhead"});
+  known.insert(known.end(), {"ratio", "overhead", "epsilon"});
   if (!is_among(known, out.name))
     return fail(Error::kInvalid, "{}: unknown metric '{}'{}", place, out.name,
                 suggestion(out.name, known));

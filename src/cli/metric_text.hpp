@@ -19,14 +19,19 @@ namespace tessera {
 ///     matrix, at the last or first evaluation that had it
 ///   within@4,3, within_first@4,3  mean attention inside groups of 4 and 3 clients, in their order,
 ///     over that between groups
+///   got@NAME: FIGURE, guess@NAME: FIGURE   what the exhibit's attack NAME came to, and somebody
+///   who
+///     saw nothing; FIGURE as `tessera attack` prints it ("PSNR, mean"), or AUC: the largest
+///   epsilon    of differential privacy
 ///   clients, samples, samples_mean, samples_std, samples_min, samples_max   of the data
 struct MetricSpec {
-  enum class Kind { kCurve, kTarget, kRatio, kOverhead, kData, kShown, kWithin };
+  enum class Kind { kCurve, kTarget, kRatio, kOverhead, kData, kShown, kWithin, kAttack, kEpsilon };
   Kind kind = Kind::kCurve;
   std::string name, how;        // how: "", last5, best, peak, wobble
   double span = 0;              // of wobble, rounds
   double target = 0;            // per cent, or the share of `row`
-  std::string row;              // of a share or ratio; what is shown
+  std::string row;              // of a share or ratio; what is shown; of which attack
+  std::string figure;           // of an attack
   std::vector<int64_t> groups;  // of within: how many clients in each
   bool first() const { return name.ends_with("_first"); }
   bool smaller_is_better() const;

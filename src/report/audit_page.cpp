@@ -11,8 +11,6 @@
 namespace tessera {
 namespace {
 
-constexpr int kPictureSide = 84;  // of the page, in pixels
-
 std::string title_of(const std::string& who) {
   if (who == "server") return "A curious server";
   if (who == "client") return "A curious client";
@@ -23,22 +21,12 @@ std::string number(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "–";
 }
 
-std::string image(const Picture& picture, const std::string& words) {
-  const double wide = picture.width, high = picture.height;
-  return fmt::format(
-      "<img src=\"{}\" alt=\"{}\" width=\"{}\" height=\"{:.0f}\" "
-      "style=\"image-rendering:pixelated;display:block\">",
-      png_data_uri(picture), escape(words), kPictureSide, kPictureSide * high / wide);
-}
-
 std::string pictures_of(const AuditAttack& attack) {
   std::string cells;
   for (const auto& pair : attack.pictures)
-    cells += fmt::format(
-        "<div style=\"display:inline-block;margin:0 10px 10px 0;vertical-align:top\">{}"
-        "<div style=\"height:4px\"></div>{}<span class=\"note\">{}</span></div>",
-        image(pair.original, "original"), image(pair.reconstruction, "reconstruction"),
-        escape(pair.caption));
+    cells +=
+        picture_pair(png_data_uri(pair.original), png_data_uri(pair.reconstruction),
+                     static_cast<double>(pair.original.height) / pair.original.width, pair.caption);
   return figure(fmt::format("{}: {}", attack.name, attack.target), "<div>" + cells + "</div>",
                 "Above the original, below what the attack made of it.");
 }

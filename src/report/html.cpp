@@ -139,6 +139,21 @@ std::string panels(const std::vector<Panel>& panels) {
   return out + "</div>\n";
 }
 
+std::string picture_pair(std::string_view above, std::string_view below, double high,
+                         std::string_view words) {
+  constexpr int kWide = 84;  // pixels of the page
+  const auto image = [&](std::string_view source, const char* what) {
+    return fmt::format(
+        "<img src=\"{}\" alt=\"{}\" width=\"{}\" height=\"{:.0f}\" "
+        "style=\"image-rendering:pixelated;display:block\">",
+        escape(source), what, kWide, kWide * high);
+  };
+  return fmt::format(
+      "<div style=\"display:inline-block;margin:0 10px 10px 0;vertical-align:top\">{}"
+      "<div style=\"height:4px\"></div>{}<span class=\"note\">{}</span></div>",
+      image(above, "original"), image(below, "reconstruction"), escape(words));
+}
+
 std::string side_by_side(const std::vector<std::string>& figures) {
   std::string out = "<div class=\"row\">\n";
   for (const auto& one : figures) out += one;

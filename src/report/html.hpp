@@ -39,6 +39,10 @@ struct Panel {
   std::string title, svg;
 };
 std::string panels(const std::vector<Panel>& panels);
+/// Two pictures (addresses or data URIs), the one above the other, with words (text) below. `high`:
+/// their height over their width.
+std::string picture_pair(std::string_view above, std::string_view below, double high,
+                         std::string_view words);
 /// Figures side by side where the window is wide enough.
 std::string side_by_side(const std::vector<std::string>& figures);
 

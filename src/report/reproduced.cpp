@@ -41,7 +41,12 @@ std::string table_html(const ReproducedTable& table) {
   return html_table(out);
 }
 
-std::string panel_svg(const ReproducedFigure::Panel& panel) {
+std::string panel_html(const ReproducedFigure::Panel& panel) {
+  if (const auto* pictures = std::get_if<std::vector<ReproducedPicture>>(&panel.chart)) {
+    std::string out;
+    for (const auto& one : *pictures) out += picture_pair(one.original, one.made, 1, one.caption);
+    return "<div>" + out + "</div>";
+  }
   if (const auto* lines = std::get_if<svg::LineChart>(&panel.chart)) return svg::line_chart(*lines);
   if (const auto* strips = std::get_if<svg::StripChart>(&panel.chart))
     return svg::strip_chart(*strips);
@@ -50,7 +55,7 @@ std::string panel_svg(const ReproducedFigure::Panel& panel) {
 
 std::string figure_html(const ReproducedFigure& figure_of) {
   std::vector<Panel> shown;
-  for (const auto& panel : figure_of.panels) shown.push_back({panel.title, panel_svg(panel)});
+  for (const auto& panel : figure_of.panels) shown.push_back({panel.title, panel_html(panel)});
   return figure(figure_of.title, shown.size() == 1 ? shown[0].svg : panels(shown),
                 figure_of.caption);
 }

@@ -27,11 +27,17 @@ struct ReproducedTable {
   bool has_published(size_t column) const;
 };
 
+/// An original and what was taken for it, as data URIs of square PNG pictures.
+struct ReproducedPicture {
+  std::string original, made, caption;
+};
+
 struct ReproducedFigure {
   std::string title, caption;
   struct Panel {
     std::string title;
-    std::variant<svg::LineChart, svg::StripChart, svg::Matrix> chart;
+    std::variant<svg::LineChart, svg::StripChart, svg::Matrix, std::vector<ReproducedPicture>>
+        chart;
   };
   std::vector<Panel> panels;
 };

@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kMostExhibitBytes = 1 << 20;
 const std::vector<std::string> kExhibitViews{"pre", "post", "global"};
-const std::vector<std::string> kFigures{"none", "curves", "sweep", "bars", "attention"};
+const std::vector<std::string> kFigures{"none", "curves", "sweep", "bars", "attention", "tradeoff"};
+const std::vector<std::string> kAdversaries{"server", "client", "user"};
 
 std::vector<std::string> with_sizes(std::vector<std::string> keys) {
   for (const auto& size : exhibit_sizes()) keys.push_back(size);
@@ -241,6 +242,35 @@ Status add_claims(const TomlNode& table, const std::vector<std::string>& rows,
   return ok();
 }
 
+Result<PaperAttack> attack_of(const TomlNode& table) {
+  TESSERA_RETURN_IF_ERROR(only_keys(
+      table, with_sizes({"name", "attack", "by", "samples", "after", "victims", "seconds"})));
+  PaperAttack out;
+  out.place = table.where;
+  TESSERA_ASSIGN(out.attack, needed_text(table, "attack"));
+  TESSERA_ASSIGN(out.name, text_at(table, "name", out.attack));
+  TESSERA_ASSIGN(out.by, choice_at(table, "by", "", kAdversaries));
+  TESSERA_ASSIGN(out.samples, count_at(table, "samples", 1, 0, 1000));
+  if (table.find("after")) {
+    TESSERA_ASSIGN(out.after, count_at(table, "after", 0, 0, 1000000));
+  }
+  const auto effort = [](const TomlNode& node,
+                         PaperAttack::Effort usual) -> Result<PaperAttack::Effort> {
+    TESSERA_ASSIGN(usual.victims, count_at(node, "victims", usual.victims, 1, 1000));
+    TESSERA_ASSIGN(usual.seconds, count_at(node, "seconds", usual.seconds, 1, 1000000));
+    return usual;
+  };
+  TESSERA_ASSIGN(const auto usual, effort(table, {}));
+  for (const auto& size : exhibit_sizes()) {
+    out.at[size] = usual;
+    const auto* node = table.find(size);
+    if (!node) continue;
+    TESSERA_RETURN_IF_ERROR(only_keys(*node, {"victims", "seconds"}));
+    TESSERA_ASSIGN(out.at[size], effort(*node, usual));
+  }
+  return out;
+}
+
 /// What sizes say beside keys of an experiment.
 Status read_sizes(const TomlNode& top, PaperExhibit& out) {
   TESSERA_ASSIGN(const auto grids, texts_at(top, "grid", {}));
@@ -256,10 +286,10 @@ Status read_sizes(const TomlNode& top, PaperExhibit& out) {
 }
 
 Status read_head(const TomlNode& top, PaperExhibit& out) {
-  TESSERA_RETURN_IF_ERROR(only_keys(
-      top,
-      with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics", "decimals",
-                  "seeds", "first_seed", "grid", "base", "column", "row", "claim", "curves"})));
+  TESSERA_RETURN_IF_ERROR(
+      only_keys(top, with_sizes({"id", "title", "article", "figure", "note", "reading", "metrics",
+                                 "decimals", "seeds", "first_seed", "grid", "base", "column", "row",
+                                 "claim", "curves", "attack"})));
   TESSERA_ASSIGN(out.id, needed_text(top, "id"));
   TESSERA_ASSIGN(out.title, needed_text(top, "title"));
   TESSERA_ASSIGN(out.paper, needed_text(top, "article"));
@@ -288,6 +318,13 @@ bool ExhibitLayer::has(const std::string& size) const {
 
 bool PaperRow::is_in(const PaperColumn& column) const {
   return columns.empty() || std::find(columns.begin(), columns.end(), column.name) != columns.end();
+}
+
+std::string PaperAttack::text(const std::string& size) const {
+  const auto& effort = at.at(size);
+  return fmt::format("attack {} by {}, {} samples, after {}, {} victims", attack,
+                     by.empty() ? "who can" : by, samples,
+                     after ? std::to_string(*after) : std::string("what is usual"), effort.victims);
 }
 
 int64_t PaperExhibit::seeds_of(const std::string& size) const {
@@ -333,6 +370,12 @@ Result<PaperExhibit> parse_exhibit(const std::string& text, const std::string& f
     out.rows.push_back(std::move(row));
   }
   TESSERA_ASSIGN(const auto row_names, distinct_names(out.rows, rows));
+  TESSERA_ASSIGN(const auto attacks, tables_at(top, "attack"));
+  for (const auto* table : attacks) {
+    TESSERA_ASSIGN(auto attack, attack_of(*table));
+    out.attacks.push_back(std::move(attack));
+  }
+  TESSERA_RETURN_IF_ERROR(distinct_names(out.attacks, attacks).status());
   TESSERA_ASSIGN(const auto claims, tables_at(top, "claim"));
   for (const auto* table : claims)
     TESSERA_RETURN_IF_ERROR(add_claims(*table, row_names, column_names, out));

@@ -47,9 +47,26 @@ struct PaperRow {
   bool is_in(const PaperColumn& column) const;
 };
 
+/// An attack that every cell has to stand beside its run (`tessera attack`). Metrics call it by
+/// name.
+struct PaperAttack {
+  struct Effort {
+    int64_t victims = 4;     // uploads that are attacked
+    int64_t seconds = 3600;  // after which it is cut, and the page says so
+  };
+  std::string name, attack;  // the latter as in `tessera attack --list`
+  std::string by;            // server, client, user; empty: who can
+  int64_t samples = 1;       // a victim's, in one step; 0: its upload as the experiment sends it
+  std::optional<int64_t> after;      // rounds before it; none: of uploads 0, of models all
+  std::map<std::string, Effort> at;  // by size
+  Place place;
+  /// What makes it another one, in a line.
+  std::string text(const std::string& size) const;
+};
+
 struct PaperExhibit {
   std::string file, id, title, paper;
-  std::string figure = "none";                   // none, curves, sweep, bars, attention
+  std::string figure = "none";                   // none, curves, sweep, bars, attention, tradeoff
   std::string curves_file;                       // published curves, beside `file`; empty: none
   std::string note, reading;                     // below the table; what the evidence says
   std::vector<std::string> metrics{"accuracy"};  // see metric_text() in cli/evidence.hpp
@@ -63,6 +80,7 @@ struct PaperExhibit {
   std::vector<PaperColumn> columns;
   std::vector<PaperRow> rows;
   std::vector<PaperClaim> claims;
+  std::vector<PaperAttack> attacks;
 
   int64_t seeds_of(const std::string& size) const;
   const PaperColumn* column(const std::string& name) const;  // null: none

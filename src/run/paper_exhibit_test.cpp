@@ -169,6 +169,44 @@ TEST(PaperExhibit, ErrorsAreASentenceWithFileLineAndKey) {
               HasSubstr("x.toml:"));
 }
 
+TEST(PaperExhibit, AttacksHaveAnEffortForEverySize) {
+  const std::string attack = std::string(kExhibitText) + R"([[attack]]
+name = "g"
+attack = "geiping"
+by = "server"
+samples = 4
+after = 10
+victims = 6
+tiny = { victims = 1, seconds = 2 }
+[[attack]]
+attack = "membership"
+)";
+  const auto exhibit = *parse_exhibit(attack, "x.toml");
+  ASSERT_EQ(exhibit.attacks.size(), 2u);
+  const auto& first = exhibit.attacks[0];
+  EXPECT_EQ(first.attack, "geiping");
+  EXPECT_EQ(first.samples, 4);
+  EXPECT_EQ(first.after, 10);
+  EXPECT_EQ(first.at.at("tiny").victims, 1);
+  EXPECT_EQ(first.at.at("tiny").seconds, 2);
+  EXPECT_EQ(first.at.at("small").victims, 6);
+  EXPECT_EQ(first.text("small"), "attack geiping by server, 4 samples, after 10, 6 victims");
+  EXPECT_NE(first.text("small"), first.text("tiny"));
+  EXPECT_EQ(exhibit.attacks[1].name, "membership");
+  EXPECT_FALSE(exhibit.attacks[1].after);
+  const auto problem = [&](const std::string& from, const std::string& to) {
+    auto text = attack;
+    text.replace(text.find(from), from.size(), to);
+    return message(parse_exhibit(text, "x.toml").status());
+  };
+  EXPECT_THAT(problem("victims = 6", "victim = 6"),
+              HasSubstr("unknown key 'victim' (did you mean 'victims'?)"));
+  EXPECT_THAT(problem("by = \"server\"", "by = \"severs\""),
+              HasSubstr("by = \"severs\" is none of server, client, user"));
+  EXPECT_THAT(problem("name = \"g\"", "name = \"membership\""), HasSubstr("is there twice"));
+  EXPECT_THAT(problem("seconds = 2", "rounds = 2"), HasSubstr("unknown key 'rounds'"));
+}
+
 TEST(PaperExhibit, PapersHaveATitleAndWhatHolds) {
   const testing::TempDir dir;
   const auto path = dir.file("papers.toml");
