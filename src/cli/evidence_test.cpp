@@ -192,6 +192,20 @@ TEST_F(EvidenceTest, AttacksArePartOfACell) {
               HasSubstr("attack 'geiping' is not for by = \"user\""));
 }
 
+TEST_F(EvidenceTest, RatiosHaveAMeanOverTheColumnsOfASet) {
+  begin("", 2);
+  exhibit_.metrics = {"ratio@B"};
+  for (const char* column : {"one", "two", "three"}) give("B", column, {0.5, 0.4});
+  give("A", "one", {0.5, 0.5}), give("A", "two", {0.6, 0.5}), give("A", "three", {0.7, 0.5});
+  give("C", "one", {0.5, 0.5});
+  const auto table = reproduced(evidence(), {}).tables.at(0);
+  ASSERT_EQ(table.columns.size(), 4u);
+  EXPECT_EQ(table.columns[3], "mean over fmnist");
+  // Seed 1: (100 + 120 + 140) / 3 = 120; seed 2: 125 in every column. Their mean and deviation.
+  EXPECT_EQ(table.rows[0].cells[3].ours, "122.5 ± 3.5");
+  EXPECT_EQ(table.rows[2].cells[3].ours, "") << "not all columns have run";
+}
+
 TEST_F(EvidenceTest, ThePageShowsPicturesAndWhatWasNotTried) {
   begin("[[attack]]\nattack = \"geiping\"\n", 1);
   auto& one = cell("A", "one", 0);

@@ -82,16 +82,56 @@ std::string row_label(const ExhibitSlot& slot) {
   return slot.row->method.empty() ? slot.row->name : fmt::format("{} ({})", slot.row->name, view);
 }
 
+/// The sets of the plan's columns, in their order; none where only one column has runs.
+std::vector<std::string> sets_of(const ExhibitPlan& plan) {
+  std::vector<std::string> out;
+  for (const auto& slot : plan.slots)
+    if (!slot.candidates.empty())
+      if (const auto& set = slot.candidates.front().by_seed.front().data.set;
+          std::find(out.begin(), out.end(), set) == out.end())
+        out.push_back(set);
+  return plan.columns.size() > 1 ? out : std::vector<std::string>();
+}
+
+/// Of ratios also their mean over the columns of a set (MRTA), seed by seed.
+std::string mean_ratio_text(const Evidence& evidence, const PaperRow& row, const std::string& set,
+                            const MetricSpec& metric) {
+  const auto& plan = evidence.plan();
+  std::vector<double> means;
+  for (size_t seed = 0; seed < plan.seeds.size(); ++seed) {
+    double sum = 0, columns = 0;
+    bool whole = true;
+    for (const auto* column : plan.columns) {
+      const auto& slot = plan.slot(row, *column);
+      if (slot.candidates.empty() || slot.candidates.front().by_seed.front().data.set != set)
+        continue;
+      const auto one = evidence.figure(slot, seed, metric, "");
+      whole = whole && one;
+      if (one) sum += one->value, columns += 1;
+    }
+    if (whole && columns > 0) means.push_back(sum / columns);
+  }
+  if (means.empty()) return "";
+  const auto [mean, spread] = over_seeds(means);
+  const int digits = decimals_of(evidence, metric);
+  return std::isfinite(spread) ? fmt::format("{:.{}f} ± {:.{}f}", mean, digits, spread, digits)
+                               : fmt::format("{:.{}f}", mean, digits);
+}
+
 ReproducedTable table_of(const Evidence& evidence, const std::string& metric,
                          const MetricSpec& spec) {
   const auto& plan = evidence.plan();
   ReproducedTable out{spec.title() + (is_per_cent(spec) ? ", %" : ""), {}, {}};
   for (const auto* column : plan.columns) out.columns.push_back(column->name);
+  const auto sets = spec.kind == Kind::kRatio ? sets_of(plan) : std::vector<std::string>();
+  for (const auto& set : sets) out.columns.push_back("mean over " + set);
   for (const auto* row : plan.rows) {
     ReproducedTable::Row line{row_label(plan.slot(*row, *plan.columns.front())), {}};
     for (const auto* column : plan.columns)
       line.cells.push_back({our_text(evidence, plan.slot(*row, *column), spec),
                             published_text(*plan.exhibit, *row, *column, metric)});
+    for (const auto& set : sets)
+      line.cells.push_back({mean_ratio_text(evidence, *row, set, spec), ""});
     out.rows.push_back(std::move(line));
   }
   return out;
