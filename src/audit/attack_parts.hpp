@@ -29,7 +29,9 @@ inline Picture picture_of(const Tensor& pixels) {
   return out;
 }
 
-inline Tensor label_tensor(const std::vector<int64_t>& labels) { return at::tensor(labels, at::kLong); }
+inline Tensor label_tensor(const std::vector<int64_t>& labels) {
+  return at::tensor(labels, at::kLong);
+}
 
 inline Status interrupted() { return fail(Error::kInterrupted, "stopped; nothing was written"); }
 
