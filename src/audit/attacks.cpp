@@ -80,6 +80,20 @@ const std::vector<AttackInfo>& attacks() {
        "pictures, a whole model",
        "pictures that a model is surest of, class by class",
        false},
+      {"generator",
+       {Adversary::kServer, Adversary::kClient},
+       "a method that trains a common generator",
+       "whose pictures a federation's generator makes: distances to a client's and to others'",
+       false},
+      {"extraction",
+       {Adversary::kServer},
+       "pictures, an upload, cross-entropy",
+       "a GAN of the attacker's own, trained on what it reconstructed from uploads"},
+      {"gan-inversion",
+       {Adversary::kClient},
+       "pictures, models that are sent round by round, cross-entropy",
+       "a participant's generator against the models it is sent (Hitaj et al., 2017)",
+       false},
   };
   return kAll;
 }
@@ -121,12 +135,13 @@ Result<Attacker::Victim> Attacker::victim(ClientId client, const VictimWork& wor
   if (pruned(scene_.experiment())) seen.uploaded = seen.uploaded.logical_and(seen.change != 0);
   const auto& data = scene_.federation().client(client);
   const int64_t all = data.train_size();
-  const int64_t n = work.samples > 0 ? std::min(work.samples, all) : all;
+  const int64_t first = work.samples > 0 ? std::min(work.first, all) : 0;
+  const int64_t n = work.samples > 0 ? std::min(work.samples, all - first) : all;
   const auto& train = scene_.train();
   const int64_t batches = (n + train.batch - 1) / train.batch;
   return Victim{{client},
                 std::move(seen),
-                data.range(Part::kTrain, 0, n),
+                data.range(Part::kTrain, first, first + n),
                 work.samples > 0 ? 1 : train.epochs * batches,
                 train.lr_at(exchange.round)};
 }
@@ -266,6 +281,9 @@ Result<AuditAttack> Attacker::run(const std::string& name, Adversary by, const V
       if (name == "first-layer" || name == "trap") return first_layer(out, work, name == "trap");
       if (name == "membership") return membership(out, by, time);
       if (name == "inversion") return model_inversion(out, by, time);
+      if (name == "generator") return generator(out, by, time);
+      if (name == "extraction") return extraction(out, work, time);
+      if (name == "gan-inversion") return gan_inversion(out, time);
       return inversion(out, work, time);
     } catch (const std::exception& error) {
       return fail(Error::kInvalid, "{}", first_line(error.what()));

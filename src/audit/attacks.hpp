@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "attack/extraction.hpp"
 #include "attack/image_metrics.hpp"
 #include "attack/membership.hpp"
 #include "attack/pixels.hpp"
@@ -47,6 +48,14 @@ class Attacker {
   Result<AuditAttack> run(const std::string& name, Adversary by, const VictimWork& work,
                           const AttackTime& time);
 
+  /// What a malicious participant does between two rounds (gan-inversion): its generators learn
+  /// from the model it was sent. Nothing where run() would say why not.
+  void watch(const AttackTime& time);
+  /// Who that is, and what it trains on besides where it lies: inputs of its generators under
+  /// wrong labels. Nothing before the first watch().
+  ClientId participant() const { return 1 % scene_.clients(); }
+  Examples lies() const;
+
  private:
   /// Whose upload is looked at (several: only their sum), and the truth about it.
   struct Victim {
@@ -74,6 +83,9 @@ class Attacker {
                                 const AttackTime& time) const;
   Result<AuditAttack> membership(AuditAttack out, Adversary by, const AttackTime& time);
   Result<AuditAttack> model_inversion(AuditAttack out, Adversary by, const AttackTime& time);
+  Result<AuditAttack> generator(AuditAttack out, Adversary by, const AttackTime& time);
+  Result<AuditAttack> extraction(AuditAttack out, const VictimWork& work, const AttackTime& time);
+  Result<AuditAttack> gan_inversion(AuditAttack out, const AttackTime& time);
 
   /// Measures of reconstructions against the truth, over victims.
   struct Likenesses {
@@ -96,6 +108,45 @@ class Attacker {
   std::string with_target(Adversary by, ClientId victim,
                           const std::function<void(const Personal&)>& use) const;
 
+  /// Who tells made pictures from real ones: a lenet on pixels of everybody's test samples, which
+  /// the federation is never trained on. Trained once, for all that need it.
+  struct Evaluator {
+    std::unique_ptr<Model> model;
+    Weights at;
+    std::string remark;
+    InvertedModel view(const std::vector<int64_t>& sample) const {
+      return {*model, at, sample, {}};
+    }
+  };
+  Result<const Evaluator*> evaluator(const AttackTime& time);
+
+  /// How near generators are to whom, over victims.
+  struct Leaks {
+    std::vector<GeneratorLeak> all;
+    std::vector<double> nearest, others_nearest;  // PSNR to the nearest real picture
+    std::vector<AuditPicture> pictures;
+  };
+  /// A generator beside the training pictures of these clients and as many of the same classes of
+  /// the others. False where there are too few of either.
+  bool judge(const Evaluator& by, const Gan& gan, const Tensor& generator,
+             const std::vector<ClientId>& victims, Leaks& out) const;
+  std::vector<AuditFigure> figures_of(const Leaks& all) const;
+  /// Training pictures of these clients, as pixels.
+  Examples pictures_of(const std::vector<ClientId>& clients) const;
+  /// Pairs of pixels and labels as an upload gives them away, and by which attack; none: why not.
+  struct Pairs {
+    Examples pairs;
+    std::string how, trouble;
+  };
+  Pairs reconstructed(const Victim& victim, bool real, const AttackTime& time) const;
+
+  /// A generator for each class that the participant wants to see, and how often they learned.
+  struct Watched {
+    std::vector<int64_t> labels;
+    std::vector<Tensor> generators;
+    int64_t rounds = 0, steps = 0, usual = 0;
+  };
+
   const Scene& scene_;
   uint64_t key_ = 0;
   std::string no_pictures_;
@@ -103,6 +154,8 @@ class Attacker {
   SsimWindow window_;
   Tensor mean_picture_;
   std::optional<Shadows> shadows_;
+  std::optional<Evaluator> evaluator_;
+  Watched watched_;
 };
 
 /// The standard error of an AUC from so many members and others (Hanley and McNeil, 1982).

@@ -15,7 +15,7 @@ double weight_of(const std::string& name, const VictimWork& work) {
   if (name == "labels" || name == "first-layer") return 0.3;
   if (name == "trap") return 0.5;
   if (name == "geiping") return work.samples == 1 ? 6 : 4;
-  if (name == "membership") return 4;
+  if (name == "membership" || name == "extraction") return 4;
   return 2;
 }
 constexpr double kPlaying = 14;
@@ -67,7 +67,7 @@ class Auditing {
       sizes = std::vector<int64_t>{1, 4, 0};
     else if (info.name == "trap")
       sizes = std::vector<int64_t>{8};
-    else if (info.name == "first-layer")
+    else if (info.name == "first-layer" || info.name == "extraction")
       sizes = std::vector<int64_t>{1, 0};
     const bool moves = rounds_ > scene_.round();
     for (const int64_t size : sizes) {
@@ -76,7 +76,8 @@ class Auditing {
       const VictimWork work{size, search && size != 1 ? 1 : VictimWork().victims};
       if (request_.first || !moves) before_.push_back({info.name, by, work});
       // Later uploads: what the same attacks still get.
-      const bool again = request_.samples || (work.samples != 4 && info.name != "dlg");
+      const bool again = request_.samples ||
+                         (work.samples != 4 && info.name != "dlg" && info.name != "extraction");
       if (request_.later && moves && again) after_.push_back({info.name, by, work});
     }
   }
@@ -123,11 +124,25 @@ class Auditing {
            (request_.after || wall_seconds() < until || scene_.round() == begin)) {
       tell(fmt::format("round {} of {}", scene_.round() + 1, rounds_));
       TESSERA_RETURN_IF_ERROR(scene_.play());
+      take_part();
     }
     if (scene_.round() < rounds_ && !after_.empty())
       report_.cuts.push_back(fmt::format("{} of {} rounds were played", scene_.round(), rounds_));
     playing_left_ = false;
     return ok();
+  }
+
+  /// What a malicious participant does between two rounds.
+  void take_part() {
+    const auto job = std::find_if(after_.begin(), after_.end(),
+                                  [](const Attempt& one) { return one.attack == "gan-inversion"; });
+    if (job == after_.end()) return;
+    const auto to_come = static_cast<double>(std::max<int64_t>(1, rounds_ - scene_.round()));
+    const double share = left() * job->weight() / std::max(job->weight(), weight_left());
+    attacker_.watch({share / to_come, request_.stop});
+    if (!request_.lies || scene_.round() == rounds_) return;
+    if (const auto more = attacker_.lies(); more.size() > 0)
+      scene_.plant(attacker_.participant(), more);
   }
 
   void describe() {
@@ -214,6 +229,19 @@ std::string member_words(const AuditAttack& attack) {
   return "who was in the training could not be told (" + figures + ")";
 }
 
+std::string generator_words(const AuditAttack& attack) {
+  const auto* near = figure_of(attack, "distance to the client's pictures");
+  const auto* real = figure_of(attack, "the client's to others', both real");
+  if (!near || !real) return "";
+  return fmt::format(
+      "pictures made {} are {:.0f} from the client's, where noise is {:.0f} and other clients' "
+      "real "
+      "ones are {:.0f}",
+      attack.name == "extraction" ? "by a GAN on what came back from uploads"
+                                  : "by the federation's generator",
+      near->value, near->reference, real->value);
+}
+
 }  // namespace
 
 std::string verdict_of(const AuditAdversary& adversary) {
@@ -239,6 +267,14 @@ std::string verdict_of(const AuditAdversary& adversary) {
   for (const auto& attack : adversary.attacks)
     if (attack.name == "membership" && attack.skipped.empty())
       parts.push_back(member_words(attack));
+  for (const char* name : {"generator", "extraction"}) {
+    const AuditAttack* nearest = nullptr;
+    for (const auto& attack : adversary.attacks)
+      if (attack.name == name && !attack.figures.empty() &&
+          (!nearest || attack.figures[0].value < nearest->figures[0].value))
+        nearest = &attack;
+    if (nearest) parts.push_back(generator_words(*nearest));
+  }
   if (parts.empty()) return "Nothing that was tried applies to what it sees.";
   auto out = join(parts, "; ") + ".";
   out.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(out.front())));

@@ -24,8 +24,9 @@ struct AuditRequest {
   std::optional<int64_t> samples = {};  // VictimWork of attacks on uploads; none: several
   std::optional<int64_t> after = {};    // rounds to play; none: all, as far as there is time
   bool first = true, later = true;      // look at the first upload, and at one after the rounds
-  double budget = 300;                  // seconds
-  std::string command;                  // for the page
+  bool lies = false;    // gan-inversion: the participant trains on made pictures called wrongly
+  double budget = 300;  // seconds
+  std::string command;  // for the page
   int threads = 1;
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const AuditProgress&)> on_progress = {};

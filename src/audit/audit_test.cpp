@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "data/testing.hpp"
 #include "train/local_sgd.hpp"
 
@@ -57,6 +59,36 @@ TEST(Scene, AnUploadOfOneStepIsTheGradient) {
   EXPECT_FALSE(seen->guessed);
   ASSERT_TRUE(seen->model);
   EXPECT_TRUE(at::allclose(seen->model->w, at.w - 0.1 * gradient, 1e-4, 1e-6));
+}
+
+TEST(Scene, AStepOnLaterSamples) {
+  const auto here = scene(experiment("fedavg"));
+  const auto seen = seen_in(*here, *here->exchange(1, {.samples = 2, .first = 5}));
+  ASSERT_TRUE(seen.ok()) << message(seen.status());
+  auto at = here->start();
+  auto gradient = at::empty_like(at.w);
+  batch_gradient(here->session().model(), at,
+                 here->federation().client(1).range(Part::kTrain, 5, 7), Loss::kCrossEntropy, 0,
+                 gradient);
+  EXPECT_TRUE(at::allclose(seen->change, 0.1 * gradient, 1e-3, 1e-6));
+}
+
+TEST(Scene, WhatIsPlantedIsTrainedOn) {
+  const auto here = scene(experiment("fedavg"));
+  const auto own = here->federation().client(1);
+  const auto more = own.range(Part::kTrain, 0, 3);
+  here->plant(1, {more.x * 2, 1 - more.y.clamp(0, 1)});
+  const auto& now = here->federation().client(1);
+  EXPECT_EQ(now.train_size(), own.train_size() + 3);
+  const int64_t n = own.train_size();
+  EXPECT_TRUE(now.range(Part::kTrain, n, n + 3).x.equal(more.x * 2));
+  EXPECT_TRUE(now.range(Part::kTrain, 0, n).x.equal(own.range(Part::kTrain, 0, n).x));
+  // The upload says how many there are, and the rounds to come see them.
+  EXPECT_EQ(here->exchange(1, {})->up.at("weight").item<double>(), static_cast<double>(n + 3));
+  const auto other = scene(experiment("fedavg"));
+  ASSERT_TRUE(here->play().ok() && other->play().ok());
+  EXPECT_FALSE(
+      here->download(0, Why::kTrain).at("w").equal(other->download(0, Why::kTrain).at("w")));
 }
 
 TEST(Scene, LookingChangesNothing) {
@@ -123,6 +155,116 @@ TEST(Attacks, OneSampleOfMlp100ComesBackExactlyUnlessNoiseIsAdded) {
   EXPECT_EQ(figure(*hidden, "recovered above 25 dB"), 0);
 }
 
+const std::string kSmallGan = "[federation]\nparticipation = 1.0\n";
+
+// What clients upload, averaged here by their samples, is what the server sends next.
+TEST(Attacks, GeneratorsAreFoundInMessages) {
+  TESSERA_NEED_SET("mnist");
+  const auto place = fmt::format("data_dir = \"{}\"\n", test_data_dir());
+  const auto here = scene(experiment("fedavg-gan", kSmallGan, kMnist + place));
+  Tensor mean;
+  double weight = 0;
+  for (ClientId id = 0; id < here->clients(); ++id) {
+    const auto own = generator_in(*here, here->exchange(id, {})->up);
+    ASSERT_TRUE(own);
+    const auto n = static_cast<double>(here->federation().client(id).train_size());
+    mean = mean.defined() ? mean + *own * n : *own * n;
+    weight += n;
+  }
+  ASSERT_TRUE(here->play().ok());
+  const auto sent = generator_in(*here, here->download(0, Why::kTrain));
+  ASSERT_TRUE(sent);
+  EXPECT_TRUE(at::allclose(*sent, mean / weight, 1e-4, 1e-6));
+  const auto plain = scene(experiment("fedavg", "", kMnist + place));
+  EXPECT_FALSE(generator_in(*plain, plain->download(0, Why::kTrain)));
+}
+
+TEST(Attacks, GeneratorsAreComparedWithAClientAndTheOthers) {
+  TESSERA_NEED_SET("mnist");
+  const auto place = fmt::format("data_dir = \"{}\"\n", test_data_dir());
+  const auto here = scene(experiment("fedavg-gan", kSmallGan, kMnist + place));
+  Attacker attacker(*here);
+  std::vector<double> seen;
+  std::set<std::pair<double, double>> references;
+  for (const auto by : {Adversary::kServer, Adversary::kClient}) {
+    const auto found = attacker.run("generator", by, {}, {20, nullptr});
+    ASSERT_TRUE(found.ok()) << message(found.status());
+    EXPECT_EQ(found->skipped, "");
+    EXPECT_THAT(found->target,
+                HasSubstr(by == Adversary::kServer ? "as it is uploaded" : "common generator"));
+    const double victim = figure(*found, "distance to the client's pictures");
+    EXPECT_NEAR(figure(*found, "nearer to the client than to others by"),
+                figure(*found, "distance to others' of the same classes") - victim, 1e-6 * victim);
+    seen.push_back(victim);
+    // Real pictures are as far apart whatever generator is looked at, and noise as far off.
+    references.insert(
+        {figure(*found, "the client's to others', both real"), found->figures.front().reference});
+    EXPECT_FALSE(found->pictures.empty());
+  }
+  EXPECT_EQ(references.size(), 1U);
+  EXPECT_NE(seen[0], seen[1]);
+  const auto plain = scene(experiment("fedavg", "", kMnist + place));
+  EXPECT_EQ(Attacker(*plain).run("generator", Adversary::kServer, {}, {})->skipped,
+            "the method trains no common generator");
+}
+
+TEST(Attacks, AGanLearnsFromWhatUploadsGiveAway) {
+  TESSERA_NEED_SET("mnist");
+  const auto place = fmt::format("data_dir = \"{}\"\n", test_data_dir());
+  const auto plain = scene(experiment("fedavg", "", kMnist + place));
+  const auto found = Attacker(*plain).run("extraction", Adversary::kServer, {1}, {10, nullptr});
+  ASSERT_TRUE(found.ok()) << message(found.status());
+  EXPECT_EQ(found->skipped, "");
+  // A client's 20 samples come back one by one in closed form.
+  EXPECT_THAT(found->target, StartsWith("20 uploads: first upload, one sample"));
+  EXPECT_THAT(found->remark, HasSubstr("by first-layer"));
+  const auto& distance = found->figures.front();
+  EXPECT_LT(distance.value, distance.reference);
+}
+
+TEST(Attacks, AParticipantWatchesRoundByRound) {
+  TESSERA_NEED_SET("mnist");
+  const auto place = fmt::format("data_dir = \"{}\"\n", test_data_dir());
+  const auto file = experiment("fedavg", "", kMnist + place);
+  AuditRequest request;
+  request.against = {Adversary::kClient}, request.only = {"gan-inversion"};
+  request.after = 2, request.budget = 10, request.lies = true;
+  const auto here = scene(file), other = scene(file);
+  const auto report = audit(*here, request);
+  ASSERT_TRUE(report.ok()) << message(report.status());
+  const auto& found = report->adversaries.front().attacks.front();
+  EXPECT_THAT(found.remark, HasSubstr("2 models"));
+  EXPECT_GT(figure(found, "distance to the nearest sample"), 0);
+  EXPECT_LE(found.pictures.size(), 4U);
+  // Between the two rounds it planted 8 wrong samples for each of its classes.
+  const auto n = std::ssize(found.pictures);
+  EXPECT_EQ(here->federation().client(1).train_size(),
+            other->federation().client(1).train_size() + 8 * n);
+  EXPECT_EQ(here->federation().client(0).train_size(), other->federation().client(0).train_size());
+  const auto alone = scene(experiment("local", "", kMnist + place));
+  EXPECT_EQ(Attacker(*alone).run("gan-inversion", Adversary::kClient, {}, {})->skipped,
+            "nothing of others is sent to a client");
+}
+
+TEST(Attacks, LiesCallOneClassAnother) {
+  TESSERA_NEED_SET("mnist");
+  const auto place = fmt::format("data_dir = \"{}\"\n", test_data_dir());
+  const auto here = scene(experiment("fedavg", "", kMnist + place));
+  Attacker attacker(*here);
+  EXPECT_EQ(attacker.lies().size(), 0);
+  attacker.watch({1, nullptr});
+  const auto lies = attacker.lies();
+  const auto theirs = here->federation().client(0).class_counts(Part::kTrain);
+  for (int64_t i = 0; i < lies.size(); ++i) {
+    const auto wrong = lies.y[i].item<int64_t>();
+    EXPECT_GT(theirs[static_cast<size_t>((wrong + 9) % 10)], 0) << wrong;
+  }
+  // Inputs as the network takes them: of black and white pixels.
+  const auto& x = here->federation().client(0).pool->x;
+  EXPECT_GE(lies.x.min().item<float>(), x.min().item<float>() - 1e-4F);
+  EXPECT_LE(lies.x.max().item<float>(), x.max().item<float>() + 1e-4F);
+}
+
 TEST(Audit, FindsVerdictsWithinItsBudget) {
   auto here = scene(experiment("fedavg"));
   AuditRequest request;
@@ -164,6 +306,18 @@ TEST(Audit, VerdictsFollowTheFigures) {
   EXPECT_THAT(with(26, 0.55), HasSubstr("almost as they are"));
   EXPECT_THAT(with(10.5, 0.55), HasSubstr("could not be told"));  // within two standard errors
   EXPECT_THAT(with(10.5, 0.57), HasSubstr("better than by chance"));
+}
+
+TEST(Audit, VerdictsOfGeneratorsGiveTheirReferences) {
+  AuditAdversary out{"server", "", "", {}};
+  for (const double distance : {80.0, 40.0})
+    out.attacks.push_back({.name = "extraction",
+                           .target = "",
+                           .figures = {{"distance to the client's pictures", "", distance, 300},
+                                       {"the client's to others', both real", "", 12, NAN}}});
+  EXPECT_EQ(verdict_of(out),
+            "Pictures made by a GAN on what came back from uploads are 40 from the client's, where "
+            "noise is 300 and other clients' real ones are 12.");
 }
 
 TEST(Audit, ErrorOfAnAucByHand) {

@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "guard/answers.hpp"
 #include "guard/change.hpp"
+#include "method/gan_round.hpp"
 #include "run/checkpoint.hpp"
 #include "run/exposed.hpp"
 #include "run/round_loop.hpp"
@@ -101,6 +102,23 @@ Status Scene::play() {
   return ok();
 }
 
+void Scene::plant(ClientId client, const Examples& more) {
+  auto& data = federation_.clients[static_cast<size_t>(client)];
+  auto pool = std::make_shared<Pool>(*data.pool);
+  // A pool of its own rows: the common one may be large.
+  std::vector<Tensor> x, y;
+  int64_t next = 0;
+  for (auto* rows : {&data.train, &data.val, &data.test, &data.support}) {
+    const auto at = at::tensor(*rows, at::kLong);
+    x.push_back(pool->x.index_select(0, at)), y.push_back(pool->y.index_select(0, at));
+    for (int64_t& row : *rows) row = next++;
+  }
+  x.push_back(more.x.to(pool->x.scalar_type())), y.push_back(more.y);
+  for (int64_t i = 0; i < more.size(); ++i) data.train.push_back(next++);
+  pool->x = at::cat(x), pool->y = at::cat(y);
+  data.pool = std::move(pool);
+}
+
 Weights Scene::start() const {
   return session().model().init(derive(session().seed(), Purpose::kInit));
 }
@@ -143,6 +161,8 @@ Result<ClientExchange> Scene::answer(ClientId client, const VictimWork& work,
   ClientData few = federation_.client(client);
   std::optional<Session> other;
   if (work.samples > 0) {
+    const auto begin = std::min(few.train.size(), static_cast<size_t>(work.first));
+    few.train.erase(few.train.begin(), few.train.begin() + static_cast<std::ptrdiff_t>(begin));
     few.train.resize(std::min(few.train.size(), static_cast<size_t>(work.samples)));
     // Samples that a client adapts on would make it train on more than is looked for.
     few.support.clear();
@@ -185,6 +205,19 @@ void Scene::with_personal(ClientId client, View view,
   local.why = Why::kTrain;
   const auto step = method.local_update(state, down, local);
   use(plain(session().model(), view == View::kPre ? step.before.value() : step.after.value()));
+}
+
+std::optional<Tensor> generator_in(const Scene& scene, const TensorDict& message) {
+  // What travels is declared, and measured by the conformance suite.
+  if (scene.experiment().method.up.find("d_G") == std::string::npos) return std::nullopt;
+  if (const auto at = message.find("gan.generator"); at != message.end()) return at->second;
+  const auto& model = scene.session().model();
+  const auto gan = GanRound::networks(model);
+  const int64_t d = model.layout().numel(), d_g = gan.generator.layout().numel();
+  for (const auto& [name, tensor] : message)
+    if (tensor.numel() == d + d_g + gan.discriminator.layout().numel())
+      return tensor.flatten().narrow(0, d, d_g).clone();
+  return std::nullopt;
 }
 
 Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange) {

@@ -18,10 +18,11 @@ namespace tessera {
 
 /// What a client trains on for an upload that is looked at.
 struct VictimWork {
-  /// Of its training samples the first so many, in one step; 0: all it has, as the experiment says.
+  /// So many of its training samples in one step; 0: all it has, as the experiment says.
   int64_t samples = 0;
   /// Clients whose uploads are looked at, where an attack tries several.
   int64_t victims = 4;
+  int64_t first = 0;  // of those samples
 };
 
 /// What travelled between the server and one client, as the server has it: opened, with all that
@@ -60,6 +61,8 @@ class Scene {
 
   /// One more round. kInterrupted when it was stopped.
   Status play();
+  /// From now on the client trains on these inputs and labels besides: what a malicious one does.
+  void plant(ClientId client, const Examples& more);
 
   /// What the client would be sent next, and what it would make of it. Errors of the method, as for
   /// too few samples.
@@ -87,6 +90,9 @@ class Scene {
   std::vector<Sight> sights_;
   bool hides_uploads_ = false;
 };
+
+/// The generator [d_G] in a message of a method that trains a common one; none elsewhere.
+std::optional<Tensor> generator_in(const Scene& scene, const TensorDict& message);
 
 /// What somebody who has an exchange knows of the client's training. Flat vectors over the model.
 struct SeenUpload {

@@ -113,7 +113,7 @@ Status list_attacks(bool as_json) {
   }
   std::string text = "Attacks (`tessera attack NAME FILE.toml`):\n";
   for (const auto& info : attacks())
-    text += fmt::format("  {:<13}{}\n  {:<13}by {}; needs {}\n", info.name, info.line, "",
+    text += fmt::format("  {:<15}{}\n  {:<15}by {}; needs {}\n", info.name, info.line, "",
                         join(who(info), ", "), info.needs);
   return print(text);
 }
@@ -160,6 +160,8 @@ Status attack_command(const AttackArgs& args) {
   if (args.samples && !info.of_uploads)
     return fail(Error::kInvalid, "--samples is for attacks on uploads, and {} looks at models",
                 args.name);
+  if (args.mislabel && args.name != "gan-inversion")
+    return fail(Error::kInvalid, "--mislabel is for gan-inversion, whose attacker takes part");
   TESSERA_ASSIGN(const auto scene, scene_of(args));
   const bool run = fs::is_directory(args.experiment.file);
   if (run && args.after)
@@ -171,7 +173,11 @@ Status attack_command(const AttackArgs& args) {
   request.samples = args.samples;
   request.after = run ? std::optional(scene->round()) : args.after;
   if (!request.after && info.of_uploads) request.after = 0;
-  request.first = false;
+  if (run && args.mislabel)
+    return fail(Error::kInvalid,
+                "{}: is a run, and no round of it is left to lie in; take its file",
+                args.experiment.file);
+  request.first = false, request.lies = args.mislabel;
   request.command = fmt::format("tessera attack {} {}", args.name, args.experiment.file);
   return carry_out(*scene, std::move(request), args, "attack");
 }

@@ -312,6 +312,8 @@ void add_attack(Cli& cli, AttackArgs& args) {
                   "those on models)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{10'000'000}));
+  sub->add_flag("--mislabel", args.mislabel,
+                "gan-inversion: the participant also trains on what it made, under wrong labels");
   add_auditing(cli, *sub, args);
   sub->get_option("--out")->description(
       "where attack.html and attack.json go (default: runs/<name>/attack-<method>-s<seed>)");

@@ -148,6 +148,7 @@ struct AttackArgs : AuditArgs {
   std::string name;
   bool list = false;
   std::optional<int64_t> samples, after;
+  bool mislabel = false;  // gan-inversion: the participant lies
 };
 /// One attack: attack.html, attack.json and a table; or the list of all.
 Status attack_command(const AttackArgs& args);

@@ -41,11 +41,15 @@ Examples ClientData::take(Part part, std::span<const int64_t> positions) const {
   const int64_t* y = pool->y.data_ptr<int64_t>();
   float* out_x = out.x.data_ptr<float>();
   int64_t* out_y = out.y.data_ptr<int64_t>();
+  const bool shared = pool->shares.defined();
+  std::vector<int64_t> rows_taken;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t row = from.at(static_cast<size_t>(positions[static_cast<size_t>(i)]));
     std::memcpy(out_x + i * sample, x + row * stride, static_cast<size_t>(sample) * sizeof(float));
     out_y[i] = y[row];
+    if (shared) rows_taken.push_back(row);
   }
+  if (shared) out.y = pool->shares.index_select(0, at::tensor(rows_taken, at::kLong));
   return out;
 }
 

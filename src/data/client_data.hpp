@@ -28,6 +28,8 @@ struct Pool {
   /// Of pictures, where it is so: x = (pixel − mean) / std for each channel, pixels from 0 to 1.
   std::vector<double> pixel_mean = {}, pixel_std = {};
   bool derived = false;  // what a client computed from its samples for a stage of its own
+  /// Where labels are shares of classes: float32 [n, classes], and y the class with the largest.
+  Tensor shares = {};
 };
 
 /// How raw numbers became those of a pool: (raw − mean) · scale, one pair for each feature of a
@@ -112,7 +114,8 @@ class ClientData {
   /// What a client adapts on before a test: its support rows, or its training rows without any.
   Part adaptation() const { return size(Part::kSupport) == 0 ? Part::kTrain : Part::kSupport; }
   int64_t classes() const { return pool->classes; }
-  /// The samples at these positions of the part (0 … size−1), gathered into new tensors.
+  /// The samples at these positions of the part (0 … size−1), gathered into new tensors; y are the
+  /// shares where there are any.
   Examples take(Part part, std::span<const int64_t> positions) const;
   /// Positions begin … end−1 of the part.
   Examples range(Part part, int64_t begin, int64_t end) const;

@@ -308,6 +308,8 @@ struct MethodInfo {
   /// end of "does not go with NAME, which …". A method that says nothing is refused.
   std::string beyond_sgd =
       "does not declare that its clients only run local_sgd (MethodInfo::beyond_sgd)";
+  /// Guard 'transform' holds all the same: what is trained besides gets virtual samples, too.
+  bool all_virtual = false;
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };

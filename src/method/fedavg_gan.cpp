@@ -51,10 +51,12 @@ struct FedAvgGan {
 
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
     const auto [g, both] = parted(down, local.model);
-    const auto data = gan.training_data(local, both.generator);
+    const auto pairs = GanRound::pairs(local, g, train);
+    const auto data = gan.training_data(local, pairs.model, both.generator);
     const auto trained = local_sgd(g, on(local, *data), train);
     const auto weight = static_cast<double>(local.data.train_size());
-    return {me, {joined(trained.weights, gan.learned(local, both)), weight}, trained.loss};
+    return {
+        me, {joined(trained.weights, gan.learned(local, *pairs.gan, both)), weight}, trained.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const {
     return {joined(server.g, server.gan)};
@@ -71,7 +73,8 @@ struct FedAvgGan {
     const Weights g{down.w.narrow(0, 0, d), down.b};
     if (view == View::kPre) return plain(local.model, g);
     if (down.w.numel() == d) return plain(local.model, local_sgd(g, local, train).weights);
-    const auto data = gan.training_data(local, down.w.slice(0, d));
+    const auto pairs = GanRound::pairs(local, g, train);
+    const auto data = gan.training_data(local, pairs.model, down.w.slice(0, d));
     return plain(local.model, local_sgd(g, on(local, *data), train).weights);
   }
 
@@ -108,7 +111,8 @@ MethodInfo fedavg_gan() {
                                 .covers = Covers::kFirst}},
                     .peers = Shown::kSum,
                     .sent = "the means"},
-       .headline = View::kPre});
+       .headline = View::kPre,
+       .all_virtual = true});
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include "base/key.hpp"
 #include "tensor/linear_head.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera {
 namespace {
@@ -34,16 +35,32 @@ GanWeights GanRound::init(const Model& model, uint64_t key) {
   return networks(model).init(derive(key, Purpose::kInit, kNetworkStream));
 }
 
-std::shared_ptr<const ClientData> GanRound::training_data(const Local& local,
-                                                          const Tensor& generator) const {
-  if (!use.due(local.round, local.setup.rounds))
-    return {std::shared_ptr<void>(), &local.data};  // borrowed
-  return std::make_shared<const ClientData>(
-      use.apply(networks(local.model), generator, local.data, derive(local.key, kMadeStream)));
+GanRound::Pairs GanRound::pairs(const Local& local, const Weights& at, const TrainOptions& train) {
+  const std::shared_ptr<const ClientData> own(std::shared_ptr<void>(), &local.data);  // borrowed
+  if (!train.transform) return {own, own};
+  // Where every step transforms its own batch, those of the GAN are made apart, once a round.
+  const bool steps = train.transform->when == VirtualTraining::When::kStep;
+  const Site site{local.model, local.data, local.round,
+                  steps ? derive(local.key, kLearnStream) : local.key};
+  auto made = virtual_pairs(at, site, Part::kTrain, *train.transform);
+  auto named = std::make_shared<ClientData>(*made);
+  auto pool = std::make_shared<Pool>(*made->pool);
+  pool->shares.reset();
+  named->pool = std::move(pool);
+  return {steps ? own : std::move(made), std::move(named)};
 }
 
-GanWeights GanRound::learned(const Local& local, const GanWeights& at) const {
-  const Site pairs{local.model, local.data, local.round, derive(local.key, kLearnStream)};
+std::shared_ptr<const ClientData> GanRound::training_data(
+    const Local& local, const std::shared_ptr<const ClientData>& own,
+    const Tensor& generator) const {
+  if (!use.due(local.round, local.setup.rounds)) return own;
+  return std::make_shared<const ClientData>(
+      use.apply(networks(local.model), generator, *own, derive(local.key, kMadeStream)));
+}
+
+GanWeights GanRound::learned(const Local& local, const ClientData& real,
+                             const GanWeights& at) const {
+  const Site pairs{local.model, real, local.round, derive(local.key, kLearnStream)};
   return train_gan(networks(local.model), at, pairs, training).weights;
 }
 

@@ -28,14 +28,22 @@ struct GanRound {
   /// What all begin with; `key` is that of the common initial model.
   static GanWeights init(const Model& model, uint64_t key);
 
-  /// What the client's model is trained on in this round: the client's own data, until the warm-up
-  /// is over; then with made pictures among them, or in their place. They come from the common
-  /// generator as it arrived: the client's own one would forget the classes it has none of.
+  /// What stands for a client's samples in a round that begins with the model `at`: themselves, or
+  /// with guard 'transform' virtual ones (§7.5), for the model with shares of classes as labels,
+  /// for the GAN with the likeliest class.
+  struct Pairs {
+    std::shared_ptr<const ClientData> model, gan;  // may borrow the client's data
+  };
+  static Pairs pairs(const Local& local, const Weights& at, const TrainOptions& train);
+
+  /// What the client's model is trained on in this round: `own`, until the warm-up is over; then
+  /// with made pictures among them, or in their place. They come from the common generator as it
+  /// arrived: the client's own one would forget the classes it has none of.
   std::shared_ptr<const ClientData> training_data(const Local& local,
+                                                  const std::shared_ptr<const ClientData>& own,
                                                   const Tensor& generator) const;
-  /// Both networks after a round at this client. The real pairs are its own; where they should be
-  /// virtual ones (§7.5), this is the place that hands others to train_gan.
-  GanWeights learned(const Local& local, const GanWeights& at) const;
+  /// Both networks after a round at this client, whose real pairs are `real`.
+  GanWeights learned(const Local& local, const ClientData& real, const GanWeights& at) const;
 
   /// A row of pictures for each class, the first 20; from the same z at every evaluation. They are
   /// made at the server from what everybody gets, and show no client's sample.

@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
            fmt::format("train.class_weights = \"{}\", which tells how many samples of each class a "
                        "client has; set it to \"none\"",
                        train.class_weights));
-  if (guards.transform && !method.beyond_sgd.empty())
+  if (guards.transform && !method.beyond_sgd.empty() && !method.all_virtual)
     refuse("transform", fmt::format("{}, which {}; remove it, or choose another method",
                                     method.name, method.beyond_sgd));
   if (guards.transform && guards.dp_sgd)

@@ -156,6 +156,12 @@ ClientData GanUse::apply(const Gan& gan, const Tensor& generator, const ClientDa
   pool->x = replaces ? made : at::cat({own.x, made});
   pool->y = replaces ? y : at::cat({own.y, y});
   pool->classes = data.classes();
+  // What is virtual already stays so; what is not may still become it.
+  pool->derived = data.pool->derived;
+  pool->pixel_mean = data.pool->pixel_mean, pool->pixel_std = data.pool->pixel_std;
+  if (const auto& shares = data.pool->shares; shares.defined() && !replaces)
+    pool->shares = at::cat({shares.index_select(0, at::tensor(data.train, at::kLong)),
+                            at::one_hot(y, data.classes()).to(shares.scalar_type())});
   ClientData out;
   out.name = data.name;
   out.train = Rng(derive(key, kOrderStream)).permutation(pool->y.size(0));

@@ -28,6 +28,50 @@ uint64_t key_of(uint64_t key, const std::string& name) {
   return key;
 }
 
+PixelScale pixels_of(const Pool& pool) { return {pool.pixel_mean, pool.pixel_std}; }
+
+void check_virtual(const Site& site, Part part) {
+  if (site.data.pool->pixel_mean.empty())
+    throw std::invalid_argument(
+        "guard 'transform' needs pictures whose pixels are known to be 0 to 1; use an image set "
+        "(`tessera data list`) without data.scale = \"pixel\"");
+  if (const int64_t n = site.data.size(part); n < TransformOptions::kLeastBatch)
+    throw std::invalid_argument(
+        fmt::format("guard 'transform' needs at least {} samples of a client, and this one has {}",
+                    TransformOptions::kLeastBatch, n));
+}
+
+Virtual noted(Virtual made, TransformLog::Totals& sums) {
+  ++sums.batches;
+  sums.gradient_distance += made.gradient_distance, sums.pixel_distance += made.pixel_distance;
+  sums.label_term += made.label_term;
+  sums.worst_gradient_distance = std::max(sums.worst_gradient_distance, made.gradient_distance);
+  return made;
+}
+
+ClientData virtual_rows(const Weights& at, const Site& site, Part part,
+                        const VirtualTraining& training, uint64_t key, TransformLog::Totals& sums) {
+  auto pool = std::make_shared<Pool>();
+  uint64_t group = 0;
+  const int64_t n = site.data.size(part);
+  std::vector<Tensor> pictures, labels;
+  for (const auto& [begin, end] : groups_of(n, training.options.batch)) {
+    const auto made = noted(
+        transformed(site.model, at, site.data.range(part, begin, end), pixels_of(*site.data.pool),
+                    training.options, derive(key, kVirtualStream, group++)),
+        sums);
+    pictures.push_back(made.x), labels.push_back(made.y);
+  }
+  pool->x = at::cat(pictures), pool->shares = at::cat(labels);
+  pool->y = pool->shares.argmax(1);
+  pool->classes = site.data.classes(), pool->derived = true;
+  ClientData out;
+  out.name = site.data.name, out.pool = std::move(pool);
+  out.train.resize(static_cast<size_t>(n));
+  std::iota(out.train.begin(), out.train.end(), 0);
+  return out;
+}
+
 }  // namespace
 
 void TransformLog::note(uint64_t key, const Totals& sums) {
@@ -51,16 +95,37 @@ std::optional<TransformLog::Totals> TransformLog::totals() const {
   return out;
 }
 
-std::shared_ptr<const VirtualRows> TransformLog::once(const std::string& name,
-                                                      const std::function<VirtualRows()>& make) {
+std::shared_ptr<const ClientData> TransformLog::once(const std::string& name,
+                                                     const std::function<ClientData()>& make) {
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = rows_.find(name); found != rows_.end()) return found->second;
   }
   // Long; who asks for the same at the same time gets the same numbers.
-  auto made = std::make_shared<const VirtualRows>(make());
+  auto made = std::make_shared<const ClientData>(make());
   const std::scoped_lock lock(mutex_);
   return rows_.emplace(name, std::move(made)).first->second;
+}
+
+std::shared_ptr<const ClientData> virtual_pairs(const Weights& at, const Site& site, Part part,
+                                                const VirtualTraining& training) {
+  check_virtual(site, part);
+  TransformLog::Totals sums;
+  const auto made_at = [&](const Weights& here, uint64_t key) {
+    return virtual_rows(here, site, part, training, key, sums);
+  };
+  std::shared_ptr<const ClientData> out;
+  if (training.when == VirtualTraining::When::kOnce) {
+    const auto name =
+        fmt::format("{}/{}/{}", site.data.name, static_cast<int>(part), site.data.size(part));
+    out = training.log->once(name, [&] {
+      return made_at(site.model.init(training.initial), key_of(training.initial, name));
+    });
+  } else {
+    out = std::make_shared<const ClientData>(made_at(at, site.key));
+  }
+  if (sums.batches > 0) training.log->note(site.key, sums);
+  return out;
 }
 
 VirtualSteps::VirtualSteps(const Weights& start, const Site& site, Part part,
@@ -70,60 +135,15 @@ VirtualSteps::VirtualSteps(const Weights& start, const Site& site, Part part,
       n_(site.data.size(part)),
       batch_(options.batch),
       training_(*options.transform) {
-  const auto& pool = *site.data.pool;
-  if (pool.pixel_mean.empty())
-    throw std::invalid_argument(
-        "guard 'transform' needs pictures whose pixels are known to be 0 to 1; use an image set "
-        "(`tessera data list`) without data.scale = \"pixel\"");
-  if (n_ < TransformOptions::kLeastBatch)
-    throw std::invalid_argument(
-        fmt::format("guard 'transform' needs at least {} samples of a client, and this one has {}",
-                    TransformOptions::kLeastBatch, n_));
-  scale_ = {pool.pixel_mean, pool.pixel_std};
-  using When = VirtualTraining::When;
-  if (training_.when == When::kStep) return;
-  if (training_.when == When::kOnce) {
-    const auto name = fmt::format("{}/{}/{}", site.data.name, static_cast<int>(part), n_);
-    rows_ = training_.log->once(name, [&] {
-      return rows_at(site.model.init(training_.initial), key_of(training_.initial, name));
-    });
-  } else {
-    rows_ = std::make_shared<const VirtualRows>(rows_at(start, site.key));
-  }
-  virtual_site_.emplace(Site{site.model, rows_->data, site.round, site.key});
+  check_virtual(site, part);
+  if (training_.when == VirtualTraining::When::kStep) return;
+  rows_ = virtual_pairs(start, site, part, training_);
+  virtual_site_.emplace(Site{site.model, *rows_, site.round, site.key});
   virtual_stream_.emplace(*virtual_site_, Part::kTrain, options.batch);
 }
 
 VirtualSteps::~VirtualSteps() {
   if (sums_.batches > 0) training_.log->note(site_.key, sums_);
-}
-
-Virtual VirtualSteps::transformed_here(const Weights& at, const Examples& batch, uint64_t key) {
-  auto out = transformed(site_.model, at, batch, scale_, training_.options, key);
-  ++sums_.batches;
-  sums_.gradient_distance += out.gradient_distance, sums_.pixel_distance += out.pixel_distance;
-  sums_.label_term += out.label_term;
-  sums_.worst_gradient_distance = std::max(sums_.worst_gradient_distance, out.gradient_distance);
-  return out;
-}
-
-VirtualRows VirtualSteps::rows_at(const Weights& at, uint64_t key) {
-  auto pool = std::make_shared<Pool>();
-  VirtualRows out;
-  uint64_t group = 0;
-  std::vector<Tensor> pictures, labels;
-  for (const auto& [begin, end] : groups_of(n_, training_.options.batch)) {
-    const auto made = transformed_here(at, site_.data.range(part_, begin, end),
-                                       derive(key, kVirtualStream, group++));
-    pictures.push_back(made.x), labels.push_back(made.y);
-  }
-  pool->x = at::cat(pictures), pool->y = at::arange(n_, at::kLong);
-  pool->classes = site_.data.classes();
-  out.labels = at::cat(labels);
-  out.data.name = site_.data.name, out.data.pool = std::move(pool);
-  out.data.train.resize(static_cast<size_t>(n_));
-  std::iota(out.data.train.begin(), out.data.train.end(), 0);
-  return out;
 }
 
 Examples VirtualSteps::virtual_batch(const Weights& at, Examples batch, uint64_t key) {
@@ -134,7 +154,9 @@ Examples VirtualSteps::virtual_batch(const Weights& at, Examples batch, uint64_t
   uint64_t group = 0;
   for (const auto& [begin, end] : groups_of(batch.size(), training_.options.batch)) {
     const Examples some{batch.x.slice(0, begin, end), batch.y.slice(0, begin, end)};
-    const auto made = transformed_here(at, some, derive(key, kVirtualStream, ++group));
+    const auto made = noted(transformed(site_.model, at, some, pixels_of(*site_.data.pool),
+                                        training_.options, derive(key, kVirtualStream, ++group)),
+                            sums_);
     pictures.push_back(made.x), labels.push_back(made.y);
   }
   return {at::cat(pictures), at::cat(labels)};
@@ -143,8 +165,7 @@ Examples VirtualSteps::virtual_batch(const Weights& at, Examples batch, uint64_t
 double VirtualSteps::gradient(EpochStream& stream, Weights& at, Tensor& g) {
   if (virtual_stream_) {
     const auto [batch, key] = virtual_stream_->next();
-    const Examples soft{batch.x, rows_->labels.index_select(0, batch.y)};
-    return batch_gradient(site_.model, at, soft, Loss::kCrossEntropy, key, g);
+    return batch_gradient(site_.model, at, batch, Loss::kCrossEntropy, key, g);
   }
   auto [batch, key] = stream.next();
   const auto made = virtual_batch(at, std::move(batch), key);

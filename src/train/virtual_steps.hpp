@@ -14,13 +14,6 @@
 
 namespace tessera {
 
-/// A client's training samples, transformed. The pool's labels are row numbers: into `labels`
-/// [n, classes], which hold shares.
-struct VirtualRows {
-  ClientData data;
-  Tensor labels;
-};
-
 /// What the transformations of a run achieved, and virtual samples that are made once. Thread-safe.
 class TransformLog {
  public:
@@ -36,13 +29,13 @@ class TransformLog {
   /// In the order of keys, so that threads change no bit; none before the first.
   std::optional<Totals> totals() const;
   /// make() at the first call for a name, the same thing later.
-  std::shared_ptr<const VirtualRows> once(const std::string& name,
-                                          const std::function<VirtualRows()>& make);
+  std::shared_ptr<const ClientData> once(const std::string& name,
+                                         const std::function<ClientData()>& make);
 
  private:
   mutable std::mutex mutex_;
   std::map<uint64_t, Totals> calls_;  // sums, not means
-  std::map<std::string, std::shared_ptr<const VirtualRows>> rows_;
+  std::map<std::string, std::shared_ptr<const ClientData>> rows_;
 };
 
 /// What the guard asks of local training.
@@ -55,11 +48,16 @@ struct VirtualTraining {
   std::shared_ptr<TransformLog> log = std::make_shared<TransformLog>();
 };
 
+/// A part of a client's samples, transformed, as the training part of data that local_sgd takes as
+/// they are: labels are shares. Made at `at`, or once for a run where the guard says so. Throws
+/// std::invalid_argument for samples whose pixels are not known, or fewer than 4 of them.
+std::shared_ptr<const ClientData> virtual_pairs(const Weights& at, const Site& site, Part part,
+                                                const VirtualTraining& training);
+
 /// The gradients of one call of local_sgd. Borrows `site`. Not thread-safe.
 class VirtualSteps {
  public:
-  /// Transforms all samples, unless that is done at every step. Throws std::invalid_argument for
-  /// samples whose pixels are not known, or fewer than 4 of them.
+  /// Transforms all samples, unless that is done at every step. Throws as virtual_pairs().
   VirtualSteps(const Weights& start, const Site& site, Part part, const TrainOptions& options);
   ~VirtualSteps();
 
@@ -69,17 +67,14 @@ class VirtualSteps {
   double gradient(EpochStream& stream, Weights& at, Tensor& g);
 
  private:
-  VirtualRows rows_at(const Weights& at, uint64_t key);
-  Virtual transformed_here(const Weights& at, const Examples& batch, uint64_t key);
   Examples virtual_batch(const Weights& at, Examples batch, uint64_t key);
 
   const Site& site_;
   Part part_;
   int64_t n_, batch_;
   const VirtualTraining& training_;
-  PixelScale scale_;
   TransformLog::Totals sums_;
-  std::shared_ptr<const VirtualRows> rows_;
+  std::shared_ptr<const ClientData> rows_;
   std::optional<Site> virtual_site_;
   std::optional<EpochStream> virtual_stream_;
 };

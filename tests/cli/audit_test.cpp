@@ -51,7 +51,7 @@ TEST_F(Auditing, TheListHasWhatEachNeeds) {
        {"labels", "first-layer", "trap", "dlg", "idlg", "geiping", "membership", "inversion"})
     EXPECT_THAT(list.out, HasSubstr(name));
   EXPECT_THAT(list.out, HasSubstr("needs pictures"));
-  EXPECT_EQ(nlohmann::json::parse(tessera({"attack", "--list", "--json"}).out).size(), 8U);
+  EXPECT_EQ(nlohmann::json::parse(tessera({"attack", "--list", "--json"}).out).size(), 11U);
 }
 
 TEST_F(Auditing, WrongWordsAreRefusedAtOnce) {
@@ -65,6 +65,7 @@ TEST_F(Auditing, WrongWordsAreRefusedAtOnce) {
   refused({"attack", "gieping", file}, "did you mean 'geiping'?");
   refused({"attack", "geiping", file, "--against", "user"}, "is not for user");
   refused({"attack", "membership", file, "--samples", "1"}, "--samples is for attacks on uploads");
+  refused({"attack", "labels", file, "--mislabel"}, "--mislabel is for gan-inversion");
   refused({"attack"}, "which attack");
   refused({"audit", file, "--against", "srever"}, "did you mean 'server'?");
   refused({"audit", file, "--budget", "soon"}, "a time like 90s, 5m or 2h");

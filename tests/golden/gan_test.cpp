@@ -4,8 +4,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "base/key.hpp"
 #include "method/gan_round.hpp"
 #include "support/toy.hpp"
+#include "train/virtual_steps.hpp"
 
 namespace tessera::test {
 namespace {
@@ -50,6 +52,79 @@ TEST(Gan, UnusedGeneratorsLeaveTheMethodAsItIs) {
   }
 }
 
+/// Pixels are known to be 0 … 1 behind a shift and a scale.
+Toy transformed_toy(ToyOptions options, const char* network, const char* when) {
+  options.guard.transform = TransformGuard{.when = when, .iterations = 3};
+  return picture_toy(options, network, 2);
+}
+
+// With guard 'transform' the model is trained on the same virtual pairs as by its base method.
+TEST(Gan, VirtualPairsLeaveTheMethodAsItIs) {
+  for (const auto& [gan, base, network, when] :
+       {std::tuple("fedavg-gan", "fedavg", "lenet", "round"),
+        std::tuple("fedavg-gan", "fedavg", "lenet", "once"),
+        std::tuple("fedavg-gan", "fedavg", "lenet", "step"),
+        std::tuple("pfedht-gan", "pfedht", "vit-s28", "round")}) {
+    auto unused = transformed_toy(with(gan, "nothing"), network, when);
+    auto plain = transformed_toy(with(base, ""), network, when);
+    unused.play(1, 2), plain.play(1, 2);
+    EXPECT_TRUE(same_but_gan(unused.server(), plain.server())) << gan << " " << when;
+  }
+}
+
+// The real pairs of the discriminator are (X', argmax y'): by the transformation itself.
+TEST(Gan, TheGanLearnsFromVirtualPairs) {
+  auto toy = transformed_toy(with("fedavg-gan", "nothing"), "lenet", "round");
+  const auto server = toy.server();
+  const auto local = toy.local(0);
+  const auto up = toy.method->local_update(toy.fresh(0), toy.download(server, 0), local).upload;
+  const auto& own = local.data;
+  std::vector<Tensor> x, y;
+  ASSERT_EQ(own.train_size(), 24);  // three groups of eight
+  for (int64_t group = 0; group < 3; ++group) {
+    const auto made = transformed(*toy.model, {server.at("g.w"), server.at("g.b")},
+                                  own.range(Part::kTrain, 8 * group, 8 * group + 8),
+                                  {own.pool->pixel_mean, own.pool->pixel_std}, {.iterations = 3},
+                                  derive(local.key, 0x7472'616e'7300'0000ULL, group));
+    x.push_back(made.x), y.push_back(made.y.argmax(1));
+  }
+  ClientData pairs;
+  pairs.pool = std::make_shared<Pool>(Pool{at::cat(x), at::cat(y), own.classes()});
+  for (int64_t i = 0; i < 24; ++i) pairs.train.push_back(i);
+  const GanWeights start{server.at("gan.generator"), server.at("gan.discriminator")};
+  const GanRound round{.use = {}, .training = {}};
+  const auto [generator, discriminator] = round.learned(local, pairs, start);
+  const int64_t d = toy.model->layout().numel();
+  EXPECT_TRUE(up.at("value.w").slice(0, d).equal(at::cat({generator, discriminator})));
+  EXPECT_FALSE(round.learned(local, own, start).generator.equal(generator));
+}
+
+// Own pictures keep their shares of classes, made ones have one class each.
+TEST(Gan, MadePicturesJoinVirtualOnes) {
+  auto toy = transformed_toy(with("fedavg-gan", "augment"), "lenet", "round");
+  const auto server = toy.server();
+  const auto local = toy.local(0);
+  TrainOptions train;
+  VirtualTraining guard;
+  guard.options.iterations = 3;
+  train.transform = std::make_shared<const VirtualTraining>(guard);
+  const auto pairs = GanRound::pairs(local, {server.at("g.w"), server.at("g.b")}, train);
+  const GanRound round{.use = {.warmup = 0}, .training = {}};
+  const auto mixed = round.training_data(local, pairs.model, server.at("gan.generator"));
+  ASSERT_EQ(mixed->train_size(), 24 + 12);
+  const auto all = mixed->range(Part::kTrain, 0, 36);
+  EXPECT_EQ(all.y.sizes(), at::IntArrayRef({36, 3}));
+  EXPECT_TRUE(at::allclose(all.y.sum(1), at::ones({36})));
+  EXPECT_EQ((all.y.amax(1) == 1).sum().item<int64_t>(), 12);
+  // What the guard replaced is nowhere among them.
+  const auto own = local.data.range(Part::kTrain, 0, 24);
+  EXPECT_GT(at::cdist(all.x.flatten(1), own.x.flatten(1)).min().item<double>(), 1);
+  GanRound replace = round;
+  replace.use.use = "replace";
+  EXPECT_FALSE(replace.training_data(local, pairs.model, server.at("gan.generator"))
+                   ->pool->shares.defined());
+}
+
 TEST(Gan, PicturesAreUsedAfterTheWarmUp) {
   auto half = with("fedavg-gan", "augment", 0.5);
   half.rounds = 4;
@@ -81,7 +156,7 @@ TEST(Gan, NetworksAreAveragedByNumbersOfSamples) {
       auto step = toy.method->local_update(toy.fresh(id), toy.download(server, id), local);
       const double n = static_cast<double>(local.data.train_size());
       const auto own = GanRound{.use = {}, .training = {}}.learned(
-          local, {server.at("gan.generator"), server.at("gan.discriminator")});
+          local, local.data, {server.at("gan.generator"), server.at("gan.discriminator")});
       expected += own.generator.to(at::kDouble) * n, all += n;
       uploads.push_back({id, step.upload});
     }

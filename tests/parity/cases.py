@@ -41,6 +41,9 @@ FEDAMP_WRONG = [{"prox": 0.0}, {"s": 0.0}]
 ACS_WRONG = [{"p": 0.0}, {"alpha": 0.77}]
 FO = {"mode": "fo", "alpha": 0.05, "beta": 0.05}
 HF = {"mode": "hf", "alpha": 0.01, "beta": 0.05}
+GAN = {"gan_lr": 0.0003, "gan_batch": 12}
+GAN_WRONG = [{"gan_lr": 0.00033}, {"beta1": 0.9}, {"z": "drawn once"},
+             {"generator": "against the old D"}, {"average": "of equals"}]
 
 CASES = [
     Case("fedavg", wrong=[LR]),
@@ -70,4 +73,12 @@ CASES = [
     Case("fedbabu", wrong=[LR], **HALF),
     Case("peravg", FO, [{"alpha": 0.04}], train=SMALL, note="fo"),
     Case("peravg", FO, [{"alpha": 0.04}], train=WHOLE, personal=True, note="fo whole batches"),
+    Case("fedavg-gan", GAN, GAN_WRONG + [{"classes": "as at the client"},
+                                         {"pictures": "of the generator just trained"}]),
+    Case("fedavg-gan", GAN | {"gan_classes": "own", "gan_ratio": 0.7, "gan_epochs": 2},
+         [LR, {"gan_classes": "all"}, {"gan_ratio": 0.6}], participation=0.5, note="own, half"),
+    Case("fedavg-gan", GAN | {"gan_use": "replace", "gan_warmup": 0.0}, [LR, {"gan_use": "augment"}],
+         model="mlp100", note="replace mlp100"),
+    Case("fedavg-gan", GAN | {"gan_noise_std": 0.5, "gan_clip": 0.3},
+         [{"gan_clip": 0.31}, {"clipped": "after the sum"}], note="noise"),
 ]

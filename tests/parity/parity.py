@@ -25,8 +25,11 @@ except ImportError as error:
 import federation
 from cases import CASES
 from dump import Dump, Mismatch
+from gan import fedavg_gan
 from methods import METHODS, PERSONAL
 from own import OWN_CASES
+
+METHODS["fedavg-gan"] = fedavg_gan
 
 
 def run_program(program, case, folder):

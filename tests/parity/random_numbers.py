@@ -1,6 +1,7 @@
 """The program's random numbers, from docs/formats.md."""
 import math
 
+import numpy as np
 import torch
 
 WORD = (1 << 64) - 1
@@ -20,16 +21,33 @@ def derive(key, *parts):
     return key
 
 
+def uniforms(key, count):
+    """The first `count` of a stream, in [0, 1)."""
+    with np.errstate(over="ignore"):  # modulo 2^64
+        x = np.uint64(mix(key)) + np.uint64(GOLDEN) * np.arange(1, count + 1, dtype=np.uint64)
+        x += np.uint64(GOLDEN)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xbf58476d1ce4e5b9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94d049bb133111eb)
+        x ^= x >> np.uint64(31)
+    return torch.from_numpy((x >> np.uint64(11)).astype(np.float64) * 2.0 ** -53)
+
+
 def normals(key, count):
     """The first `count` of a stream: Box–Muller, cosine branch, two draws a number."""
-    state = mix(key)
+    pairs = uniforms(key, 2 * count).view(count, 2)
+    return torch.sqrt(-2 * torch.log(1 - pairs[:, 0])) * torch.cos(2 * math.pi * pairs[:, 1])
 
-    def uniform(n):
-        return (mix((state + GOLDEN * n) & WORD) >> 11) * 2.0 ** -53
 
-    return torch.tensor([math.sqrt(-2 * math.log(1 - uniform(2 * i + 1))) *
-                         math.cos(2 * math.pi * uniform(2 * i + 2)) for i in range(count)],
-                        dtype=torch.float64)
+def permutation(count, key):
+    """Fisher–Yates from the end; numbers below n by rejection of the incomplete last block."""
+    order, state, n = list(range(count)), mix(key), 0
+    for size in range(count, 1, -1):
+        draw, limit = WORD, WORD - WORD % size
+        while draw >= limit:
+            n += 1
+            draw = mix((state + GOLDEN * n) & WORD)
+        order[size - 1], order[draw % size] = order[draw % size], order[size - 1]
+    return order
 
 
 def orthonormal_rows(rows, columns, key):

@@ -58,10 +58,11 @@ struct PFedHTGan : PFedHT {
 
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
     if (!down.gan) return joined(PFedHT::local_update(me, down.base, local), std::nullopt);
-    const auto data = gan.training_data(local, down.gan->generator);
+    const auto pairs = pairs_of(me, down, local);
+    const auto data = gan.training_data(local, pairs.model, down.gan->generator);
     auto step = PFedHT::local_update(me, down.base, on(local, *data));
     step.upload.samples = static_cast<double>(local.data.train_size());
-    return joined(std::move(step), gan.learned(local, *down.gan));
+    return joined(std::move(step), gan.learned(local, *pairs.gan, *down.gan));
   }
   Up expected(const Server& server, Why why, const Setup& setup) const {
     return {PFedHT::expected(server.base, why, setup),
@@ -86,7 +87,8 @@ struct PFedHTGan : PFedHT {
     if (view == View::kPre) return plain(local.model, PFedHT::start(me, down.base, local));
     if (!down.gan)
       return plain(local.model, PFedHT::local_update(me, down.base, local).after.value());
-    const auto data = gan.training_data(local, down.gan->generator);
+    const auto pairs = pairs_of(me, down, local);
+    const auto data = gan.training_data(local, pairs.model, down.gan->generator);
     return plain(local.model, PFedHT::local_update(me, down.base, on(local, *data)).after.value());
   }
 
@@ -101,6 +103,9 @@ struct PFedHTGan : PFedHT {
   }
 
  private:
+  GanRound::Pairs pairs_of(const Client& me, const Down& down, const Local& local) const {
+    return GanRound::pairs(local, PFedHT::start(me, down.base, local), train);
+  }
   static Step<Client, Up> joined(Step<Client, PFedHT::Up> step, std::optional<GanWeights> learned) {
     return {std::move(step.next), {std::move(step.upload), std::move(learned)}, step.loss};
   }
@@ -132,7 +137,8 @@ MethodInfo pfedht_gan() {
             .sent = "the mean shared part, generator and discriminator, and projections "
                     "made for them",
             .remark = "the server keeps an embedding, which groups similar clients"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .all_virtual = true});
 }
 
 }  // namespace tessera
