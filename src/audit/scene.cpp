@@ -187,6 +187,17 @@ void Scene::with_personal(ClientId client, View view,
   use(plain(session().model(), view == View::kPre ? step.before.value() : step.after.value()));
 }
 
+Voters Scene::voters(ClientId client) const {
+  const Setup setup = session().client_setup(round_ + 1);
+  const Local local{{session().model(), federation_.client(client), round_ + 1,
+                     derive(session().seed(), Purpose::kLocal, round_ + 1, client)},
+                    setup,
+                    client,
+                    false,
+                    Why::kEvaluate};
+  return make_voters(session(), state_of(client), download(client, Why::kEvaluate), local);
+}
+
 Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange) {
   const auto& model = scene.session().model();
   const auto& info = scene.experiment().method;

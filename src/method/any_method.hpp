@@ -308,6 +308,10 @@ struct MethodInfo {
   /// end of "does not go with NAME, which …". A method that says nothing is refused.
   std::string beyond_sgd =
       "does not declare that its clients only run local_sgd (MethodInfo::beyond_sgd)";
+  /// What guard 'vote' must know. Empty: the post view is trained on the client's data when it is
+  /// asked for, so that one can be made of each part of them. Else why not, as the end of "does not
+  /// go with NAME, which …". The conformance suite measures it.
+  std::string no_vote;
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };
