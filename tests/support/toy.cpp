@@ -127,7 +127,8 @@ Session session_of(const Toy& toy, const ToyOptions& options) {
                   .guard = Guard(options.guard, {.changes = toy.info.changes,
                                                  .sums = toy.info.sums || toy.method->additive(),
                                                  .clients = std::ssize(toy.federation.clients),
-                                                 .rate = options.federation.participation})});
+                                                 .rate = options.federation.participation}),
+                  .voters = options.guard.answers.vote ? options.guard.answers.vote->parts : 0});
 }
 
 }  // namespace
