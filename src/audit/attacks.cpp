@@ -221,7 +221,7 @@ std::string Attacker::with_target(Adversary by, ClientId victim,
   const bool single =
       by == Adversary::kServer ? !scene_.hides_uploads() : exposure.peers == Shown::kSingle;
   if (by == Adversary::kUser) {
-    scene_.with_personal(victim, scene_.experiment().headline(), use);
+    scene_.with_personal(victim, scene_.asked_view(), use);
     return "";
   }
   if (single) {
@@ -262,7 +262,9 @@ Result<AuditAttack> Attacker::run(const std::string& name, Adversary by, const V
   out.name = name;
   const bool single =
       by == Adversary::kClient && scene_.experiment().method.exposure.peers == Shown::kSingle;
-  out.target = info->of_uploads         ? text_of(work, scene_.round() + 1)
+  out.target = info->of_uploads ? text_of(work, scene_.round() + 1)
+               : by == Adversary::kUser && scene_.experiment().guard.answers.vote
+                   ? "votes of models of parts of a client's data"
                : by == Adversary::kUser ? "answers of personalized models"
                : by == Adversary::kClient
                    ? (single ? "a client's model as its peers get it" : "the model a peer is given")

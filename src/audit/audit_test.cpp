@@ -280,6 +280,49 @@ TEST(Audit, FindsVerdictsWithinItsBudget) {
   EXPECT_THAT(stages, ::testing::Contains("round 2 of 2"));
 }
 
+TEST(Attacks, UsersOfVotesAreToldWhatVotingCosts) {
+  const auto place = "[[guard]]\nname = \"vote\"\nparts = 3\n";
+  const auto quiet = scene(experiment("fedavg", place));
+  ASSERT_TRUE(quiet->play().ok());
+  const auto found = Attacker(*quiet).run("membership", Adversary::kUser, {}, {5});
+  ASSERT_TRUE(found.ok() && found->skipped.empty()) << found->skipped;
+  EXPECT_THAT(found->target, HasSubstr("votes of models"));
+  // The same by another path.
+  int64_t n = 0, single = 0, vote = 0;
+  for (ClientId id = 0; id < 4; ++id) {
+    const auto& data = quiet->federation().client(id);
+    const auto test = data.range(Part::kTest, 0, data.size(Part::kTest));
+    n += test.size();
+    quiet->with_personal(id, View::kPost, [&](const Personal& own) {
+      single += (own.predict(test.x).argmax(1) == test.y).sum().item<int64_t>();
+    });
+    auto counts = at::zeros({test.size(), quiet->federation().classes}, at::kDouble);
+    auto sums = at::zeros_like(counts);
+    for (const auto& voter : quiet->voters(id).models) {
+      const auto p = at::softmax(voter.predict(test.x).to(at::kDouble), 1);
+      counts += at::one_hot(p.argmax(1), counts.size(1)), sums += p;
+    }
+    vote += ((counts + sums / 100).argmax(1) == test.y).sum().item<int64_t>();
+  }
+  EXPECT_DOUBLE_EQ(figure(*found, "test accuracy, single"), static_cast<double>(single) / n);
+  EXPECT_DOUBLE_EQ(figure(*found, "test accuracy, vote"), static_cast<double>(vote) / n);
+  for (const auto& one : found->figures) EXPECT_NE(one.name, "test accuracy, noisy vote");
+  const auto noisy = scene(experiment("fedavg", place + std::string("noise = \"laplace\"\n")));
+  ASSERT_TRUE(noisy->play().ok());
+  const auto loud = Attacker(*noisy).run("membership", Adversary::kUser, {}, {5});
+  EXPECT_EQ(figure(*loud, "test accuracy, vote"), figure(*found, "test accuracy, vote"));
+  EXPECT_LT(figure(*loud, "test accuracy, noisy vote"), 1);
+  // Who has the upload has no need to ask.
+  const auto server = Attacker(*quiet).run("membership", Adversary::kServer, {}, {5});
+  for (const auto& one : server->figures) EXPECT_THAT(one.name, ::testing::Not(HasSubstr("vote")));
+}
+
+TEST(Scene, VotesOnTheCommandLineNeedAMethodThatTrainsForThem) {
+  const auto refused = Scene::of_experiment(experiment("local"), {.answers = {"vote"}});
+  EXPECT_THAT(message(refused.status()), HasSubstr("guard 'vote' does not go with local"));
+  EXPECT_TRUE(Scene::of_experiment(experiment("fedper"), {.answers = {"vote:parts=2"}}).ok());
+}
+
 TEST(Audit, StopsWhenItIsTold) {
   auto here = scene(experiment("fedavg"));
   const std::atomic<bool> stop{true};

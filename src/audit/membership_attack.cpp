@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "guard/answers.hpp"
+#include "guard/votes.hpp"
 
 namespace tessera {
 namespace {
@@ -31,6 +32,42 @@ ClientData together(const Federation& federation, const std::vector<ClientId>& i
   out.pool = std::make_shared<const Pool>(Pool{at::cat(x), at::cat(y), federation.classes});
   return out;
 }
+
+AskModel asking(const Personal& model) {
+  return [&model](const Tensor& x) {
+    return class_probabilities(Loss::Kind::kCrossEntropy, model.predict(x));
+  };
+}
+
+/// What voting costs: test accuracies over clients.
+struct VoteAccuracy {
+  int64_t samples = 0, single = 0, vote = 0, noisy_vote = 0;
+  bool noisy = false;
+
+  void add(VoteAnswers guard, const Examples& test, uint64_t key, const AskModel& one,
+           const std::vector<AskModel>& panel) {
+    if (test.size() == 0) return;
+    const auto right = [&](const Tensor& labels) {
+      return (labels == test.y).sum().item<int64_t>();
+    };
+    samples += test.size();
+    single += right(one(test.x).argmax(1));
+    noisy = guard.noise != "none";
+    if (noisy) noisy_vote += right(voted_answers(guard, test.x, key, panel).labels);
+    guard.noise = "none";
+    vote += right(voted_answers(guard, test.x, key, panel).labels);
+  }
+  std::vector<AuditFigure> figures() const {
+    if (samples == 0) return {};
+    const auto share = [&](int64_t of) {
+      return static_cast<double>(of) / static_cast<double>(samples);
+    };
+    std::vector<AuditFigure> out{{"test accuracy, single", "", share(single), NAN, 3},
+                                 {"test accuracy, vote", "", share(vote), NAN, 3}};
+    if (noisy) out.push_back({"test accuracy, noisy vote", "", share(noisy_vote), NAN, 3});
+    return out;
+  }
+};
 
 }  // namespace
 
@@ -107,6 +144,7 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
   };
   std::vector<Scores> by_signal(signals.size());
   Scores shadowed, ratio, blind;
+  VoteAccuracy accuracy;
   const auto add = [](std::vector<double>& to, const std::vector<double>& more) {
     to.insert(to.end(), more.begin(), more.end());
   };
@@ -117,19 +155,23 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
     const int64_t n = std::min({data.size(Part::kTrain), data.size(Part::kTest), kSamples});
     const size_t group = all.group_of[static_cast<size_t>(id)];
     out.skipped = with_target(by, id, [&](const Personal& target) {
+      const bool guarded = by == Adversary::kUser && answers.any();
+      const auto voters = guarded && answers.vote ? scene_.voters(id) : Voters();
+      std::vector<AskModel> panel;
+      for (const auto& voter : voters.models) panel.push_back(asking(voter));
+      if (!panel.empty())
+        accuracy.add(*answers.vote, data.range(Part::kTest, 0, data.size(Part::kTest)),
+                     derive(key_, 6, id), asking(target), panel);
       for (const bool member : {true, false}) {
         const auto samples = data.range(member ? Part::kTrain : Part::kTest, 0, n);
         const auto side = [member](Scores& scores) -> std::vector<double>& {
           return member ? scores.in : scores.out;
         };
-        const auto ask = [&](const Tensor& x) {
-          return class_probabilities(Loss::Kind::kCrossEntropy, target.predict(x));
-        };
-        const bool guarded = by == Adversary::kUser && answers.any();
-        const Answers said{
-            guarded ? filled_in(guarded_answers(answers, samples.x, derive(key_, 6, id), ask))
-                    : ask(samples.x),
-            samples.y};
+        const auto ask = asking(target);
+        const Answers said{guarded ? filled_in(guarded_answers(answers, samples.x,
+                                                               derive(key_, 6, id), ask, panel))
+                                   : ask(samples.x),
+                           samples.y};
         for (size_t s = 0; s < signals.size(); ++s)
           add(side(by_signal[s]), membership_scores(signals[s], said));
         add(side(shadowed), rule.scores(said));
@@ -157,6 +199,7 @@ Result<AuditAttack> Attacker::membership(AuditAttack out, Adversary by, const At
   out.figures.push_back({"AUC, likelihood ratio", "", ratios.auc, reference.auc, 3});
   out.figures.insert(out.figures.begin() + 1,
                      {"TPR at 1 % FPR, likelihood ratio", "", ratios.tpr_at_low_fpr, 0.01, 3});
+  for (auto& figure : accuracy.figures()) out.figures.push_back(std::move(figure));
   out.remark = fmt::format("{} members and as many others of {} clients; {}; ± {:.3f}",
                            ratio.in.size(), count, all.remark,
                            auc_error(ratios.auc, static_cast<double>(ratio.in.size()),

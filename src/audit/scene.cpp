@@ -220,6 +220,17 @@ std::optional<Tensor> generator_in(const Scene& scene, const TensorDict& message
   return std::nullopt;
 }
 
+Voters Scene::voters(ClientId client) const {
+  const Setup setup = session().client_setup(round_ + 1);
+  const Local local{{session().model(), federation_.client(client), round_ + 1,
+                     derive(session().seed(), Purpose::kLocal, round_ + 1, client)},
+                    setup,
+                    client,
+                    false,
+                    Why::kEvaluate};
+  return make_voters(session(), state_of(client), download(client, Why::kEvaluate), local);
+}
+
 Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange) {
   const auto& model = scene.session().model();
   const auto& info = scene.experiment().method;

@@ -73,6 +73,12 @@ class Scene {
   /// Calls `use` with a view of the client's model, which is valid during the call.
   void with_personal(ClientId client, View view,
                      const std::function<void(const Personal&)>& use) const;
+  /// Those who vote for the client's post view (guard 'vote'); they refer to this scene.
+  Voters voters(ClientId client) const;
+  /// The view of its model that users ask.
+  View asked_view() const {
+    return experiment_.guard.answers.vote ? View::kPost : experiment_.headline();
+  }
   std::optional<Weights> global() const { return simulation_->driver().global(round_); }
   /// The common start, which everybody can compute.
   Weights start() const;

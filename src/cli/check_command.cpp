@@ -7,6 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/output.hpp"
+#include "guard/votes.hpp"
 #include "run/exposed.hpp"
 #include "run/privacy_spent.hpp"
 #include "run/simulation.hpp"
@@ -94,6 +95,7 @@ std::string text_of(const Plan& plan) {
     line("privacy", spent->text());
     if (const auto weak = spent->warning(); !weak.empty()) line("", weak);
   }
+  if (experiment.guard.answers.vote) line("privacy", vote_cost_text(experiment.guard.answers, 1));
   bool first = true;
   for (const auto& [who, what] : exposed(experiment)) {
     line(first ? "exposure" : "", fmt::format("{:<8}{}", who, what));
@@ -111,7 +113,7 @@ std::string json_of(const Plan& plan) {
   };
   auto seen = nlohmann::json::object();
   for (const auto& [who, what] : exposed(experiment)) seen[who] = what;
-  const nlohmann::json out{
+  nlohmann::json out{
       {"name", experiment.run.name},
       {"seed", experiment.run.seed},
       {"rounds", experiment.run.rounds},
@@ -142,6 +144,8 @@ std::string json_of(const Plan& plan) {
       {"server_memory", estimate.server.bytes},
       {"server_most_clients",
        estimate.server.bytes > 0 ? nlohmann::json(estimate.server.most) : nlohmann::json()}};
+  if (const auto cost = vote_cost(experiment.guard.answers, 1))
+    out["vote_cost"] = {{"epsilon", cost->epsilon}, {"delta", cost->delta}};
   // Names may come from files and need not be UTF-8, which JSON must be.
   return out.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }

@@ -258,7 +258,8 @@ void add_answer_guards(CLI::App& sub, std::vector<std::string>& guards) {
   sub.add_option(
          "--guard", guards,
          "tell less of how sure the model is, never another class: round:digits=2, "
-         "topk:k=1, noise:scale=0.05, aggregate:times=5; may be given often. In place of the "
+         "topk:k=1, noise:scale=0.05, aggregate:times=5; or vote:parts=5, whose class is that of "
+         "models of parts of a client's data; may be given often. In place of the "
          "experiment's [[guard]] of that name, or beside them; none: without those")
       ->type_name("NAME[:KEY=VALUE]")
       ->allow_extra_args(false);

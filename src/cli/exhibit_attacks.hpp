@@ -11,7 +11,7 @@ namespace tessera {
 struct AttackEffort {
   int threads = 1;
   const std::atomic<bool>* stop = nullptr;
-  bool pictures = false;                                   // keep some
+  bool pictures = false;                                  // keep some
   std::function<void(const std::string&)> on_stage = {};  // for people
 };
 

@@ -68,11 +68,16 @@ Status export_command(const ExportArgs& args) {
     TESSERA_ASSIGN(const auto saved, find_model(args.run, client));
     TESSERA_ASSIGN(const auto path, export_one(saved, args));
     paths.push_back(path);
-    left_behind = saved.answers;
+    // The global model's answers are no votes where its clients' are.
+    if (!left_behind.vote) left_behind = saved.answers;
   }
   if (left_behind.any())
-    print_note(fmt::format("answers went through {}, which no exported model does",
-                           join(answer_words(left_behind), ", ")));
+    print_note(fmt::format("answers went through {}, which no exported model does{}",
+                           join(answer_words(left_behind), ", "),
+                           left_behind.vote
+                               ? "; the models that vote were left behind, and the one "
+                                 "that was exported is of all of the client's data"
+                               : ""));
   return print((args.json ? nlohmann::json(paths).dump() : join(paths, "\n")) + "\n");
 }
 

@@ -9,8 +9,7 @@
 #include "cli/find_model.hpp"
 #include "cli/output.hpp"
 #include "data/inputs.hpp"
-#include "guard/answers.hpp"
-#include "io/sha256.hpp"
+#include "guard/votes.hpp"
 
 namespace tessera {
 namespace {
@@ -26,26 +25,9 @@ Predicted predicted(const SavedModel& saved, const Tensor& rows) {
           class_probabilities(saved.loss, logits).to(at::kFloat).contiguous()};
 }
 
-/// Noise follows from the model's numbers: who only asks does not know them.
-uint64_t secret_of(const SavedModel& saved) {
-  const auto w = saved.weights.w.contiguous();
-  const ByteSpan bytes(static_cast<const uint8_t*>(w.data_ptr()), w.nbytes());
-  return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
-}
-
 Result<Predicted> guarded_prediction(const SavedModel& saved, const Tensor& rows,
                                      const AnswerGuards& guards) {
-  if (saved.loss != Loss::Kind::kCrossEntropy)
-    return fail(Error::kInvalid,
-                "--guard: this model was trained with one loss for each class, and its "
-                "probabilities do not sum to 1; guards of answers need that they do");
-  // Noise on inputs is measured where the network sees them.
-  const auto inputs = apply_scaling(rows.contiguous(), saved.scaling);
-  auto plain = saved;
-  plain.scaling = {};
-  const auto said = guarded_answers(guards, inputs, secret_of(saved), [&](const Tensor& x) {
-    return class_probabilities(saved.loss, predict(plain, x));
-  });
+  TESSERA_ASSIGN(const auto said, predict(saved, rows, guards));
   return Predicted{said.labels, said.probabilities.to(at::kFloat).contiguous()};
 }
 
@@ -127,6 +109,7 @@ Status predict_command(const PredictArgs& args) {
   if (guards.any()) {
     TESSERA_ASSIGN(out, guarded_prediction(saved, inputs.x, guards));
   }
+  if (guards.vote) print_note(vote_cost_text(guards, out.labels.numel()));
   const auto text = args.json ? as_json(saved, out, guards, args.proba).dump() + "\n"
                               : as_csv(saved, out, args.proba);
   return args.out.empty() ? print(text) : write_text(args.out, text);

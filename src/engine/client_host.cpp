@@ -115,8 +115,9 @@ Reply ClientHost::hello(const HostedClient& client) const {
   Reply out;
   out.hello = {data.name, data.size(Part::kTrain), data.size(Part::kVal), data.size(Part::kTest),
                data.size(Part::kSupport)};
-  if (session_.method().checks_data())
-    out.status = at_place(session_.method().check(data), "client " + data.name);
+  if (session_.method().checks_data()) out.status = session_.method().check(data);
+  out.status.Update(check_voters(session_, client.id, data));
+  out.status = at_place(out.status, "client " + data.name);
   return out;
 }
 
@@ -223,8 +224,9 @@ Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {
       (pre ? result.pre_confusion : result.post_confusion) = confusion_of(tested);
     (pre ? result.pre_val : result.post_val) = measured(personal.predict, Part::kVal);
     if (task.last && sink_)
-      out.status.Update(sink_(client.id, view, personal, pre ? result.pre_val : result.post_val,
-                              pre ? result.pre_test : result.post_test));
+      out.status.Update(sink_({client.id, view, personal, pre ? result.pre_val : result.post_val,
+                               pre ? result.pre_test : result.post_test,
+                               [&] { return make_voters(session_, state, task.down, local); }}));
     if (!pre) result.notes = personal.notes;
     if (!pre || !task.global) return;
     // The common case, FedAvg: what a client holds is the global model itself.

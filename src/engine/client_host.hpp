@@ -10,14 +10,24 @@
 #include "engine/held_uploads.hpp"
 #include "engine/session.hpp"
 #include "engine/task.hpp"
+#include "engine/voters.hpp"
 
 namespace tessera {
 
-/// Called with a client's model of one view at its last evaluation, first pre, then post, and how
-/// it does on the client's validation and test samples; from worker threads, one client each. The
-/// model is valid during the call. An error becomes the status of the client's reply.
-using PersonalSink = std::function<Status(ClientId, View, const Personal&, const ClientMetrics& val,
-                                          const ClientMetrics& test)>;
+/// A client's model of one view at its last evaluation, and how it does on the client's validation
+/// and test samples. Borrowed; valid during the call.
+struct ShownModel {
+  ClientId client;
+  View view;
+  const Personal& personal;
+  const ClientMetrics &val, &test;
+  /// Trains those who vote for it (post view, session.voters() > 0), which takes about as long as
+  /// the model itself: for those who keep them.
+  std::function<Voters()> voters;
+};
+/// Called first with pre, then with post; from worker threads, one client each. An error becomes
+/// the status of the client's reply.
+using PersonalSink = std::function<Status(const ShownModel&)>;
 
 /// Data are borrowed and must outlive the host. Those that are elsewhere are opened for the
 /// duration of a task.

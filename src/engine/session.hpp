@@ -28,6 +28,8 @@ struct SessionParts {
   double participation = 1;
   /// What uploads of a round pass on their way; by default they are left alone.
   Guard guard = {};
+  /// Models of disjoint parts of a client's data that answer by vote (guard 'vote'); 0: none.
+  int64_t voters = 0;
   /// What guard 'transform' achieved at the clients of this process; null without it.
   std::shared_ptr<const TransformLog> transforms = nullptr;
 };
@@ -44,6 +46,7 @@ class Session {
   uint64_t seed() const { return parts_.seed; }
   Loss loss() const { return parts_.loss; }
   const Guard& guard() const { return parts_.guard; }
+  int64_t voters() const { return parts_.voters; }
   const TransformLog* transforms() const { return parts_.transforms.get(); }
   int64_t clients() const { return parts_.clients; }
   int64_t newcomers() const { return parts_.newcomers; }

@@ -11,6 +11,7 @@
 
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "guard/votes.hpp"
 #include "io/bytes.hpp"
 
 namespace tessera {
@@ -18,35 +19,22 @@ namespace {
 
 constexpr const char* kNone = "none";
 
-size_t top_of(const std::vector<double>& p) {
-  return static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
-}
-
 bool alone_on_top(const std::vector<double>& p, size_t top) {
   for (size_t i = 0; i < p.size(); ++i)
     if (i != top && !(p[i] < p[top])) return false;
   return true;
 }
 
-uint64_t key_of(uint64_t key, const float* input, int64_t size) {
-  for (int64_t i = 0; i < size; ++i) {
-    uint32_t bits = 0;
-    std::memcpy(&bits, input + i, sizeof(bits));
-    key = derive(key, bits);
-  }
-  return key;
-}
-
 /// The mean over noised copies. Where it prefers another class, the two change places.
 Tensor mean_answers(const AggregateAnswers& guard, const Tensor& inputs, uint64_t key,
-                    const std::function<Tensor(const Tensor&)>& ask, const Tensor& plain) {
+                    const AskModel& ask, const GuardedAnswers& plain) {
   const auto flat = inputs.to(at::kFloat).contiguous();
   const int64_t n = flat.size(0), size = flat.numel() / std::max<int64_t>(n, 1);
-  auto sum = at::zeros_like(plain);
+  auto sum = at::zeros_like(plain.probabilities);
   for (int64_t time = 0; time < guard.times; ++time) {
     auto noised = flat.clone();
     for (int64_t row = 0; row < n; ++row) {
-      Rng rng(derive(key_of(key, flat.data_ptr<float>() + row * size, size), 1, time));
+      Rng rng(derive(question_key(key, flat.data_ptr<float>() + row * size, size), 1, time));
       float* values = noised.data_ptr<float>() + row * size;
       for (int64_t i = 0; i < size; ++i)
         values[i] += static_cast<float>(guard.scale * rng.normal());
@@ -54,21 +42,30 @@ Tensor mean_answers(const AggregateAnswers& guard, const Tensor& inputs, uint64_
     sum += ask(noised);
   }
   auto out = (sum / static_cast<double>(guard.times)).contiguous();
-  const auto before = plain.argmax(1).contiguous();
   const int64_t classes = out.size(1);
   for (int64_t row = 0; row < n; ++row) {
     double* p = out.data_ptr<double>() + row * classes;
-    const auto top = static_cast<size_t>(before.data_ptr<int64_t>()[row]);
+    const auto top = static_cast<size_t>(plain.labels.data_ptr<int64_t>()[row]);
     const auto now = top_of({p, p + classes});
     std::swap(p[now], p[top]);
   }
   return out;
 }
 
+/// Texts without quotes: on a command line the shell would take them.
+std::string word_of(const BoundOption& option) {
+  const auto* text = std::get_if<std::string*>(&option.target);
+  return text ? **text : option_text(option);
+}
+
 std::string set_option(std::vector<BoundOption> options, const std::string& key,
                        const std::string& value) {
   for (auto& option : options) {
     if (option.spec.key != key) continue;
+    if (auto* text = std::get_if<std::string*>(&option.target)) {
+      **text = value;
+      return option_error(option);
+    }
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
     if (value.empty() || *end != '\0') return fmt::format("{} = {} is no number", key, value);
@@ -132,14 +129,26 @@ std::vector<std::string> answer_words(AnswerGuards guards) {
     if (!guard) return;
     out.emplace_back(name);
     for (const auto& option : bind_options(*guard))
-      out.back() += fmt::format(":{}={}", option.spec.key, option_text(option));
+      out.back() += fmt::format(":{}={}", option.spec.key, word_of(option));
   });
   return out;
 }
 
-std::vector<double> rounded_answer(std::vector<double> p, int64_t digits) {
+uint64_t question_key(uint64_t key, const float* input, int64_t size) {
+  for (int64_t i = 0; i < size; ++i) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, input + i, sizeof(bits));
+    key = derive(key, bits);
+  }
+  return key;
+}
+
+size_t top_of(const std::vector<double>& p) {
+  return static_cast<size_t>(std::max_element(p.begin(), p.end()) - p.begin());
+}
+
+std::vector<double> rounded_answer(std::vector<double> p, int64_t digits, size_t top) {
   const double unit = std::pow(10.0, -static_cast<double>(digits));
-  const size_t top = top_of(p);
   for (double& value : p) value = std::round(value / unit) * unit;
   if (!alone_on_top(p, top)) p[top] = *std::max_element(p.begin(), p.end()) + unit;
   const double sum = std::accumulate(p.begin(), p.end(), 0.0);
@@ -160,9 +169,9 @@ std::vector<double> on_simplex(std::vector<double> p) {
   return p;
 }
 
-std::vector<double> noised_answer(const std::vector<double>& p, double scale, uint64_t key) {
+std::vector<double> noised_answer(const std::vector<double>& p, double scale, uint64_t key,
+                                  size_t top) {
   constexpr int kTries = 1000;
-  const size_t top = top_of(p);
   Rng rng(key);
   for (int attempt = 0; attempt < kTries; ++attempt) {
     auto out = p;
@@ -175,23 +184,29 @@ std::vector<double> noised_answer(const std::vector<double>& p, double scale, ui
 }
 
 GuardedAnswers guarded_answers(const AnswerGuards& guards, const Tensor& inputs, uint64_t key,
-                               const std::function<Tensor(const Tensor&)>& ask) {
-  const auto plain = ask(inputs).to(at::kDouble).contiguous();
-  GuardedAnswers out{plain.argmax(1).contiguous(), plain.clone()};
+                               const AskModel& ask, const std::vector<AskModel>& voters) {
+  const auto told = [&](const Tensor& x) -> GuardedAnswers {
+    if (guards.vote) return voted_answers(*guards.vote, x, key, voters);
+    auto p = ask(x).to(at::kDouble).contiguous().clone();
+    auto labels = p.argmax(1).contiguous();
+    return {std::move(labels), std::move(p)};
+  };
+  auto out = told(inputs);
   if (guards.aggregate)
-    out.probabilities = mean_answers(*guards.aggregate, inputs, key, ask, plain);
+    out.probabilities = mean_answers(
+        *guards.aggregate, inputs, key, [&](const Tensor& x) { return told(x).probabilities; },
+        out);
   const auto flat = inputs.to(at::kFloat).contiguous();
-  const int64_t n = plain.size(0), classes = plain.size(1),
+  const int64_t n = out.probabilities.size(0), classes = out.probabilities.size(1),
                 size = flat.numel() / std::max<int64_t>(n, 1);
   for (int64_t row = 0; row < n; ++row) {
     double* values = out.probabilities.data_ptr<double>() + row * classes;
     std::vector<double> p(values, values + classes);
-    const auto asked = key_of(key, flat.data_ptr<float>() + row * size, size);
-    if (guards.noise) p = noised_answer(p, guards.noise->scale, derive(asked, 2));
-    if (guards.round) p = rounded_answer(std::move(p), guards.round->digits);
-    if (static_cast<int64_t>(top_of(p)) != out.labels.data_ptr<int64_t>()[row] &&
-        p[static_cast<size_t>(out.labels.data_ptr<int64_t>()[row])] < p[top_of(p)])
-      throw std::logic_error("a guard of answers has changed a class");
+    const auto top = static_cast<size_t>(out.labels.data_ptr<int64_t>()[row]);
+    const auto asked = question_key(key, flat.data_ptr<float>() + row * size, size);
+    if (guards.noise) p = noised_answer(p, guards.noise->scale, derive(asked, 2), top);
+    if (guards.round) p = rounded_answer(std::move(p), guards.round->digits, top);
+    if (p[top] < p[top_of(p)]) throw std::logic_error("a guard of answers has changed a class");
     if (guards.topk && guards.topk->k < classes) {
       auto sorted = p;
       std::sort(sorted.rbegin(), sorted.rend());

@@ -173,6 +173,23 @@ struct ZstdGuard {
   bool operator==(const ZstdGuard&) const = default;
 };
 
+/// Models of disjoint parts of a client's data vote (guard/votes.hpp).
+struct VoteAnswers {
+  int64_t parts = 5;
+  std::string noise = "none";
+  double gamma = 0.05, sigma = 40;
+  static void options(auto& o, auto&& f) {
+    f(between("parts", 2, 100, "of a client's data, each with a model of its own that has a vote"),
+      o.parts);
+    f(one_of("noise", {"none", "laplace", "gaussian"},
+             "on the numbers of votes; without it nothing is promised"),
+      o.noise);
+    f(above("gamma", 0, "noise = \"laplace\": it has the scale 1 / gamma"), o.gamma);
+    f(above("sigma", 0, "noise = \"gaussian\": its deviation"), o.sigma);
+  }
+  bool operator==(const VoteAnswers&) const = default;
+};
+
 /// The mean of answers to slightly noised inputs.
 struct AggregateAnswers {
   int64_t times = 5;
@@ -210,6 +227,7 @@ struct TopkAnswers {
 
 /// Between a model and those who ask it (guard/answers.hpp); uploads never meet them.
 struct AnswerGuards {
+  std::optional<VoteAnswers> vote = std::nullopt;
   std::optional<AggregateAnswers> aggregate;
   std::optional<NoiseAnswers> noise;
   std::optional<RoundAnswers> round;
@@ -217,7 +235,8 @@ struct AnswerGuards {
 
   /// f("name", optional guard), in the order in which they act.
   static void each(auto& o, auto&& f) {
-    f("aggregate", o.aggregate), f("noise", o.noise), f("round", o.round), f("topk", o.topk);
+    f("vote", o.vote), f("aggregate", o.aggregate), f("noise", o.noise), f("round", o.round);
+    f("topk", o.topk);
   }
   bool any() const { return *this != AnswerGuards(); }
   bool operator==(const AnswerGuards&) const = default;

@@ -310,6 +310,10 @@ struct MethodInfo {
       "does not declare that its clients only run local_sgd (MethodInfo::beyond_sgd)";
   /// Guard 'transform' holds all the same: what is trained besides gets virtual samples, too.
   bool all_virtual = false;
+  /// What guard 'vote' must know. Empty: the post view is trained on the client's data when it is
+  /// asked for, so that one can be made of each part of them. Else why not, as the end of "does not
+  /// go with NAME, which …". The conformance suite measures it.
+  std::string no_vote;
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };

@@ -77,6 +77,7 @@ std::string user_words(const Exposure& exposure, const std::vector<std::string>&
   std::string out = has_data(exposure) ? "answers of the one model"
                                        : "answers of a client's model, where they are offered";
   const std::vector<std::pair<const char*, const char*>> known{
+      {"vote", "a vote of models, each of a part of its data"},
       {"aggregate", "probabilities averaged over noised inputs"},
       {"noise", "noise added to probabilities"},
       {"round", "probabilities rounded"},

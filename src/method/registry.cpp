@@ -63,6 +63,11 @@ MethodInfo beyond(MethodInfo info, const char* what) {
   info.beyond_sgd = what;
   return info;
 }
+/// For guard 'vote' (MethodInfo::no_vote).
+MethodInfo voteless(MethodInfo info, const char* why) {
+  info.no_vote = why;
+  return info;
+}
 const char* const kMeta = "takes its gradient after steps of its own on other samples";
 const char* const kGan = "trains a generator and a discriminator beside its model";
 const char* const kAttention = "fits its attention to held-out samples beside its model";
@@ -70,10 +75,12 @@ const char* const kAttention = "fits its attention to held-out samples beside it
 std::vector<MethodInfo>& table() {
   // clang-format off
   static std::vector<MethodInfo> lines{
-      beyond(local(), "sends nothing that would have to be hidden"),
-      beyond(centralized(), "trains on everybody's data at once"),
-      beyond(majority(), "trains nothing"),
-      beyond(persistence(), "trains nothing"),
+      voteless(beyond(local(), "sends nothing that would have to be hidden"),
+               "answers with a model that it holds, trained on all of a client's data"),
+      voteless(beyond(centralized(), "trains on everybody's data at once"),
+               "has one model of everybody's data"),
+      voteless(beyond(majority(), "trains nothing"), "trains nothing"),
+      voteless(beyond(persistence(), "trains nothing"), "trains nothing"),
       plain(fedavg()),
       beyond(fedsgd(), "sends a gradient of all samples and takes no local steps"),
       plain(fedprox()),
@@ -113,7 +120,8 @@ std::vector<MethodInfo>& table() {
       plain(pfedla()),
       plain(heurpfedla()),
       beyond(pfedgp(), "fits a Gaussian process to all of a client's samples"),
-      beyond(prior(), "sends the shares of a client's classes beside its model"),
+      voteless(beyond(prior(), "sends the shares of a client's classes beside its model"),
+               "trains nothing for a client and only counts its classes"),
       beyond(mosaic(), "sends moments of a client's features beside its model"),
   };
   // clang-format on

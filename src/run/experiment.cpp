@@ -398,11 +398,26 @@ class Loader {
     for (const auto& [name, why] :
          guard_conflicts(experiment_.guard, experiment_.method, experiment_.train))
       report(place_of("guard." + name, ""), why);
+    if (good("output") && good("eval")) check_vote();
     if (good("run")) check_kernels();
     check_model();
     // The resolved file says how many there are; 0 stays where only the data files can tell.
     if (good("data")) experiment_.data.clients = client_count(experiment_.data);
     if (good("data") && good("serve")) name_members();
+  }
+
+  // Which view is saved is nobody's choice then, unless it was made.
+  void check_vote() {
+    const auto& wanted = experiment_.output.model;
+    const bool before =
+        wanted == "pre" || (wanted == "headline" && experiment_.headline() == View::kPre);
+    if (experiment_.guard.answers.vote && before)
+      report(
+          place_of("guard.vote", ""),
+          fmt::format("guard 'vote' does not go with output.model = \"{}\": models of a client's "
+                      "data vote, which are those after personalization; set output.model = "
+                      "\"post\"",
+                      wanted));
   }
 
   void check_kernels() {

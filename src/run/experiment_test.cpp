@@ -171,6 +171,36 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(parse(good->toml())->guard, good->guard);
 }
 
+TEST(Experiment, VotesAreRefusedWhereNothingIsTrainedForThem) {
+  const std::string vote = "[[guard]]\nname = \"vote\"\n";
+  const auto e = parse(vote + "noise = \"laplace\"\n[[guard]]\nname = \"topk\"\n" + kMethod);
+  ASSERT_TRUE(e.ok()) << e.status();
+  EXPECT_EQ(e->guard.answers.vote, VoteAnswers{.noise = "laplace"});
+  EXPECT_EQ(parse(e->toml())->guard, e->guard);
+  EXPECT_THAT(error(vote + "parts = 1\n" + kMethod),
+              HasSubstr(":3:9: guard.vote.parts = 1 must be"));
+  EXPECT_THAT(error(vote + "parts = 101\n" + kMethod), HasSubstr("guard.vote.parts = 101 must be"));
+  EXPECT_THAT(error(vote + "noise = \"gauss\"\n" + kMethod),
+              HasSubstr("guard.vote.noise = \"gauss\" must be one of none, laplace, gaussian"));
+  EXPECT_THAT(error(vote + "gama = 1\n" + kMethod),
+              HasSubstr(":3:1: unknown key 'guard.vote.gama' (did you mean 'gamma'?)"));
+  EXPECT_THAT(
+      error(vote + "[method]\nname = \"persistence\"\n"),
+      HasSubstr(":1:1: guard 'vote' does not go with persistence, which trains nothing; remove "
+                "it, or choose another method"));
+  EXPECT_THAT(error(vote + "[method]\nname = \"local\"\n"),
+              HasSubstr("does not go with local, which answers with a model that it holds"));
+  EXPECT_THAT(error("[[guard]]\nname = \"round\"\n" + vote + kMethod),
+              HasSubstr("guard 'vote' acts before 'round'; write it before"));
+  EXPECT_THAT(error(vote + "[train]\nloss = \"multilabel\"\n" + kMethod),
+              HasSubstr("guard 'vote' does not go with one loss for each"));
+  // FedAvg leads with the model before personalization, which has seen nobody's part alone.
+  for (const char* model : {"pre", "headline"})
+    EXPECT_THAT(error(vote + fmt::format("[output]\nmodel = \"{}\"\n", model) + kMethod),
+                HasSubstr("set output.model = \"post\""));
+  EXPECT_TRUE(parse(vote + "[output]\nmodel = \"headline\"\n[method]\nname = \"fedper\"\n").ok());
+}
+
 TEST(Experiment, DebugIsReadButIsNoPartOfTheExperiment) {
   const auto e = parse("[debug]\ndump = \"/tmp/d\"\n" + kMethod);
   ASSERT_TRUE(e.ok()) << e.status();

@@ -65,18 +65,25 @@ void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
                       "remove it, or choose another method");
 }
 
+std::string no_vote_text(const MethodInfo& method) {
+  return fmt::format("{}, which {}; remove it, or choose another method", method.name,
+                     method.no_vote);
+}
+
 /// What nobody would notice behind another one, or what is no probability.
-void answer_conflicts(AnswerGuards guards, const TrainOptions& train,
+void answer_conflicts(AnswerGuards guards, const MethodInfo& method, const TrainOptions& train,
                       const std::function<void(const char*, const std::string&)>& refuse) {
   const bool class_alone = guards.topk && guards.topk->k == 1;
   AnswerGuards::each(guards, [&](const char* name, const auto& guard) {
     if (!guard) return;
     if (train.loss == "multilabel") refuse(name, kManyLosses);
-    if (class_alone && std::string(name) != "topk")
+    const bool says_class = name == std::string("topk") || name == std::string("vote");
+    if (class_alone && !says_class)
       refuse(name,
              "'topk' with k = 1, which tells the class and no probability; remove one of the two, "
              "or raise k");
   });
+  if (guards.vote && !method.no_vote.empty()) refuse("vote", no_vote_text(method));
 }
 
 }  // namespace
@@ -88,7 +95,7 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
   const auto refuse = [&](const char* guard, const std::string& why) {
     out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
   };
-  answer_conflicts(guards.answers, train, refuse);
+  answer_conflicts(guards.answers, method, train, refuse);
   if (guards.secure) secure_conflicts(guards, method, refuse);
   if (guards.dp_sgd && !method.beyond_sgd.empty())
     refuse("dp-sgd", fmt::format("{}, which {}; remove it, or choose another method", method.name,
@@ -165,7 +172,10 @@ Status check_guards(const GuardOptions& guards, const Model& model, const std::s
   return fail(Error::kInvalid, "guard 'dp-sgd' does not go with model '{}': {}", name, why);
 }
 
-Status check_guards(const AnswerGuards& guards, const TrainOptions& train, int64_t classes) {
+Status check_guards(const AnswerGuards& guards, const MethodInfo& method, const TrainOptions& train,
+                    int64_t classes) {
+  if (guards.vote && !method.no_vote.empty())
+    return fail(Error::kInvalid, "guard 'vote' does not go with {}", no_vote_text(method));
   const auto words = answer_words(guards);
   if (!words.empty() && train.loss_kind().kind == Loss::Kind::kMultiLabel)
     return fail(Error::kInvalid, "guard '{}' does not go with {}",

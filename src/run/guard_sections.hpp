@@ -31,6 +31,7 @@ Status check_guards(const GuardOptions& guards, const ClientData& data);
 Status check_guards(const GuardOptions& guards, const Model& model, const std::string& name);
 /// Whether answers of models that were trained so, of so many classes, can go through them:
 /// kInvalid in one sentence. The loss of `train` is the one that the data chose.
-Status check_guards(const AnswerGuards& guards, const TrainOptions& train, int64_t classes);
+Status check_guards(const AnswerGuards& guards, const MethodInfo& method, const TrainOptions& train,
+                    int64_t classes);
 
 }  // namespace tessera

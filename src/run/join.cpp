@@ -188,12 +188,11 @@ Status Joining::open_host() {
   models_ =
       std::make_unique<ModelKeeper>(*experiment_, *federation_, session_->model(), path("models"));
   const auto& data = federation_->clients.front();
-  host_ = std::make_unique<ClientHost>(
-      *session_, *store_, std::vector<HostedClient>{{facts_.member, &data}},
-      [this, &data](ClientId, View view, const Personal& personal, const ClientMetrics& val,
-                    const ClientMetrics& test) {
-        return models_->keep(data, experiment_->run.rounds, view, personal, val, test);
-      });
+  host_ = std::make_unique<ClientHost>(*session_, *store_,
+                                       std::vector<HostedClient>{{facts_.member, &data}},
+                                       [this, &data](const ShownModel& shown) {
+                                         return models_->keep(data, experiment_->run.rounds, shown);
+                                       });
   return ok();
 }
 

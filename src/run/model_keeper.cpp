@@ -38,15 +38,21 @@ SavedModel ModelKeeper::described(const std::string& client, const std::string& 
   return out;
 }
 
-Status ModelKeeper::keep(const ClientData& client, int64_t round, View view,
-                         const Personal& personal, const ClientMetrics& val,
-                         const ClientMetrics& test) {
+Status ModelKeeper::keep(const ClientData& client, int64_t round, const ShownModel& shown) {
+  const auto& personal = shown.personal;
+  const View view = shown.view;
+  const bool votes = experiment_.guard.answers.vote.has_value();
+  if (votes && view == View::kPre) return ok();
   std::optional<SavedModel> offered;
   if (personal.weights) {
     offered = described(client.name, view == View::kPre ? "pre" : "post", round);
     if (personal.model) offered->model = personal.model;
     if (client.scaling) offered->scaling = *client.scaling;
-    offered->weights = *personal.weights, offered->val = val, offered->test = test;
+    offered->weights = *personal.weights, offered->val = shown.val, offered->test = shown.test;
+    if (votes) {
+      const auto voters = shown.voters();
+      for (const auto& voter : voters.models) offered->voters.push_back(voter.weights.value());
+    }
   }
   std::optional<SavedModel> before;
   {
@@ -57,7 +63,7 @@ Status ModelKeeper::keep(const ClientData& client, int64_t round, View view,
     }
     if (auto node = waiting_.extract(client.name); !node.empty()) before = std::move(node.mapped());
   }
-  const auto* best = chosen(before, offered);
+  const auto* best = votes ? (offered ? &*offered : nullptr) : chosen(before, offered);
   if (!best) return ok();
   auto status = save_(*best);
   const std::scoped_lock guard(mutex_);
@@ -87,6 +93,8 @@ std::optional<SavedModel> ModelKeeper::global_model(int64_t round, Weights weigh
   if (!scaling) return std::nullopt;
   auto out = described(kGlobal, kGlobal, round);
   out.scaling = *scaling, out.weights = std::move(weights);
+  // Models of a client's data vote: nobody's are in this one alone.
+  out.answers.vote.reset();
   return out;
 }
 

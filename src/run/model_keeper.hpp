@@ -27,8 +27,8 @@ class ModelKeeper {
 
   /// Takes a client's models of its last evaluation after `round`, one view after the other, and
   /// saves the one that [output] model says. Errors of the disk; also kept for failed().
-  Status keep(const ClientData& client, int64_t round, View view, const Personal& personal,
-              const ClientMetrics& val, const ClientMetrics& test);
+  /// With guard 'vote' that is the post view, with those who vote for it.
+  Status keep(const ClientData& client, int64_t round, const ShownModel& shown);
   /// The model of the whole federation, without figures of its own; none where every client scales
   /// its rows alone, so that no one model fits raw rows.
   std::optional<SavedModel> global_model(int64_t round, Weights weights) const;

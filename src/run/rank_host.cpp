@@ -49,8 +49,7 @@ class RankHost {
     return ok();
   }
   Status build();
-  Status keep(ClientId id, View view, const Personal& personal, const ClientMetrics& val,
-              const ClientMetrics& test);
+  Status keep(const ShownModel& shown);
   json obey(const RankLetter& letter);
   Status obey_kind(const RankLetter& letter);
 
@@ -75,8 +74,7 @@ Status RankHost::build() {
   SimulationOptions options;
   options.engine = {.through_wire = request_.through_wire, .stop = &stop_};
   options.hosts = [placement, this](ClientId id) { return placement.hosts(seat_.rank(), id); };
-  options.sink = [this](ClientId id, View view, const Personal& personal, const ClientMetrics& val,
-                        const ClientMetrics& test) { return keep(id, view, personal, val, test); };
+  options.sink = [this](const ShownModel& shown) { return keep(shown); };
   if (experiment_.eval.predictions)
     predictions_.emplace(federation.class_names, federation.classes);
   simulation_ = std::make_unique<Simulation>(std::move(session), federation, experiment_.federation,
@@ -97,17 +95,16 @@ Status RankHost::build() {
 }
 
 // Nothing is written here: models and predictions are for rank 0 to keep.
-Status RankHost::keep(ClientId id, View view, const Personal& personal, const ClientMetrics& val,
-                      const ClientMetrics& test) {
-  const auto& client = block_.federation.client(id);
-  if (predictions_ && view == experiment_.headline()) {
+Status RankHost::keep(const ShownModel& shown) {
+  const auto& client = block_.federation.client(shown.client);
+  if (predictions_ && shown.view == experiment_.headline()) {
     const auto lines = predictions_->lines_of(
         client.name,
-        predict_part(personal.predict, client, Part::kTest, simulation_->session().loss()));
+        predict_part(shown.personal.predict, client, Part::kTest, simulation_->session().loss()));
     const auto bytes = bytes_of(lines);
-    server_->add_file(id, "predictions", Bytes(bytes.begin(), bytes.end()));
+    server_->add_file(shown.client, "predictions", Bytes(bytes.begin(), bytes.end()));
   }
-  return models_->keep(client, experiment_.run.rounds, view, personal, val, test);
+  return models_->keep(client, experiment_.run.rounds, shown);
 }
 
 json RankHost::obey(const RankLetter& letter) {

@@ -185,15 +185,16 @@ Status Runner::build() {
                     .on_client = [this] {
                       if (loop_) loop_->client_done();
                     }};
-  options.sink = [this](ClientId id, View view, const Personal& personal, const ClientMetrics& val,
-                        const ClientMetrics& test) -> Status {
-    if (predictions_ && view == experiment_.headline()) {
+  options.sink = [this](const ShownModel& shown) -> Status {
+    const ClientId id = shown.client;
+    if (predictions_ && shown.view == experiment_.headline()) {
       TESSERA_ASSIGN(const auto data, federation_.client(id).open());
-      predictions_->add(id, data->name,
-                        predict_part(personal.predict, *data, Part::kTest, train_.loss_kind()));
+      predictions_->add(
+          id, data->name,
+          predict_part(shown.personal.predict, *data, Part::kTest, train_.loss_kind()));
     }
     if (!saves_clients_) return ok();
-    return models_->keep(federation_.client(id), loop_->round(), view, personal, val, test);
+    return models_->keep(federation_.client(id), loop_->round(), shown);
   };
   const auto& wanted = experiment_.output.clients;
   saves_clients_ = wanted == "all" || (wanted == "auto" && std::ssize(federation_.clients) <=

@@ -10,6 +10,7 @@
 #include "run/checkpoint.hpp"
 #include "run/history.hpp"
 #include "run/privacy_spent.hpp"
+#include "run/saved_model.hpp"
 #include "run/testing.hpp"
 
 namespace tessera {
@@ -106,6 +107,31 @@ TEST_F(Runs, AnInterruptionLosesNoFinishedRound) {
                          notes.push_back(text);
                        }});
   EXPECT_THAT(notes, ::testing::Contains("resuming after round 3"));
+}
+
+// Votes are of the saved models alone: no number of the run knows of them.
+TEST_F(Runs, ModelsThatVoteAreSavedAndChangeNoNumber) {
+  for (const char* method : {"fedavg", "fedper"}) {
+    const auto plain = run(experiment({"output.model=post"}, method), method + std::string("-a"));
+    const auto name = method + std::string("-b");
+    const auto voted = run(experiment({"guard.vote.parts=3"}, method), name);
+    for (const char* digest : {"rounds_digest", "figures_digest"})
+      EXPECT_EQ(plain[digest], voted[digest]) << method;
+    const auto one = load_model_of(out(method + std::string("-a")), "2"),
+               three = load_model_of(out(name), "2");
+    ASSERT_THAT(three, Succeeds());
+    EXPECT_EQ(three->view, "post");
+    EXPECT_TRUE(at::equal(three->weights.w, one->weights.w));
+    ASSERT_EQ(three->voters.size(), 3U);
+    for (const auto& voter : three->voters) EXPECT_FALSE(at::equal(voter.w, three->weights.w));
+    EXPECT_FALSE(at::equal(three->voters[0].w, three->voters[1].w));
+    // A newcomer's parts vote, too; the federation's model has none.
+    EXPECT_THAT(three->answers.vote, ::testing::Optional(VoteAnswers{.parts = 3}));
+    if (const auto global = load_model_of(out(name), "global"); global.ok()) {
+      EXPECT_FALSE(global->answers.vote);
+      EXPECT_TRUE(global->voters.empty());
+    }
+  }
 }
 
 TEST_F(Runs, SavedModelsPredictAsTheHistorySays) {

@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "base/text.hpp"
-#include "guard/answers.hpp"
 #include "io/file.hpp"
 #include "io/json.hpp"
+#include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "model/cbam.hpp"
 
@@ -68,18 +68,52 @@ Result<std::shared_ptr<const Model>> make_network(const SavedModel& saved, const
                         .bias = attention.at("bias").get<double>()});
 }
 
+/// What the layers of the i-th model that votes are called by. No network's own name has a slash.
+std::string voter_prefix(size_t i) { return fmt::format("vote/{}/", i + 1); }
+
 /// The layers of a layout out of named tensors, as one flat vector.
-Tensor flat_of(const Layout& layout, TensorDict& layers) {
+Tensor flat_of(const Layout& layout, TensorDict& layers, const std::string& prefix) {
   std::vector<Tensor> parts;
   for (const auto& slice : layout.slices()) {
-    const auto node = layers.extract(slice.name);
-    if (node.empty()) throw std::invalid_argument("layer '" + slice.name + "' is missing");
+    const auto name = prefix + slice.name;
+    const auto node = layers.extract(name);
+    if (node.empty()) throw std::invalid_argument("layer '" + name + "' is missing");
     const auto& tensor = node.mapped();
     if (tensor.sizes() != at::IntArrayRef(slice.shape) || tensor.scalar_type() != at::kFloat)
-      throw std::invalid_argument("layer '" + slice.name + "' has another shape or type");
+      throw std::invalid_argument("layer '" + name + "' has another shape or type");
     parts.push_back(tensor.reshape({-1}));
   }
   return parts.empty() ? at::empty({0}) : at::cat(parts);
+}
+
+Weights weights_of(const Model& model, TensorDict& layers, const std::string& prefix = "") {
+  auto w = flat_of(model.layout(), layers, prefix);
+  return {std::move(w), flat_of(model.buffers(), layers, prefix)};
+}
+
+void add_layers(const Model& model, const Weights& weights, const std::string& prefix,
+                TensorDict& to) {
+  for (const auto& [layout, flat] :
+       {std::pair{&model.layout(), weights.w}, {&model.buffers(), weights.b}}) {
+    const auto views = layout->views(flat);
+    for (size_t i = 0; i < views.size(); ++i)
+      to.emplace(prefix + layout->slices()[i].name, views[i]);
+  }
+}
+
+uint64_t secret_of(const SavedModel& saved) {
+  const auto w = saved.weights.w.contiguous();
+  const ByteSpan bytes(static_cast<const uint8_t*>(w.data_ptr()), w.nbytes());
+  return std::stoull(sha256_hex(bytes).substr(0, 16), nullptr, 16);
+}
+
+/// Inputs as the network takes them.
+Tensor logits_of(const SavedModel& saved, const Weights& weights, const Tensor& inputs) {
+  std::vector<Tensor> out;
+  for (int64_t begin = 0; begin < inputs.size(0); begin += kBatch)
+    out.push_back(saved.model->predict(
+        weights, inputs.slice(0, begin, std::min(begin + kBatch, inputs.size(0))).contiguous()));
+  return at::cat(out);
 }
 
 Result<SavedModel> from_file(Decoded file, const std::string& path) {
@@ -118,8 +152,10 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
   out.val = metrics_of(figures.value("validation", json()));
   out.test = metrics_of(figures.value("test", json()));
   TESSERA_ASSIGN(out.model, make_network(out, attention));
-  out.weights.w = flat_of(out.model->layout(), file.tensors);
-  out.weights.b = flat_of(out.model->buffers(), file.tensors);
+  out.weights = weights_of(*out.model, file.tensors);
+  const auto voters = out.answers.vote ? static_cast<size_t>(out.answers.vote->parts) : 0;
+  for (size_t i = 0; i < voters; ++i)
+    out.voters.push_back(weights_of(*out.model, file.tensors, voter_prefix(i)));
   if (!file.tensors.empty())
     return fail(Error::kInvalid, "{}: layer '{}' is not of its network", path,
                 file.tensors.begin()->first);
@@ -163,11 +199,9 @@ std::string loss_name(Loss::Kind kind) {
 
 std::pair<std::string, Bytes> model_bytes(const SavedModel& saved) {
   TensorDict layers;
-  for (const auto& [layout, flat] : {std::pair{&saved.model->layout(), saved.weights.w},
-                                     {&saved.model->buffers(), saved.weights.b}}) {
-    const auto views = layout->views(flat);
-    for (size_t i = 0; i < views.size(); ++i) layers.emplace(layout->slices()[i].name, views[i]);
-  }
+  add_layers(*saved.model, saved.weights, "", layers);
+  for (size_t i = 0; i < saved.voters.size(); ++i)
+    add_layers(*saved.model, saved.voters[i], voter_prefix(i), layers);
   const json figures{{"validation", metrics_json(saved.val)}, {"test", metrics_json(saved.test)}};
   const json scaling{{"mean", saved.scaling.mean}, {"scale", saved.scaling.scale}};
   const auto file = saved.view == kGlobal ? kGlobalFile : model_file(saved.client);
@@ -272,13 +306,36 @@ std::optional<Scaling> common_scaling(const Federation& federation) {
 }
 
 Tensor predict(const SavedModel& saved, const Tensor& rows) {
-  std::vector<Tensor> out;
-  for (int64_t begin = 0; begin < rows.size(0); begin += kBatch)
-    out.push_back(saved.model->predict(
-        saved.weights,
-        apply_scaling(rows.slice(0, begin, std::min(begin + kBatch, rows.size(0))).contiguous(),
-                      saved.scaling)));
-  return at::cat(out);
+  return logits_of(saved, saved.weights, apply_scaling(rows.contiguous(), saved.scaling));
+}
+
+Result<GuardedAnswers> predict(const SavedModel& saved, const Tensor& rows,
+                               const AnswerGuards& guards) {
+  if (saved.loss != Loss::Kind::kCrossEntropy)
+    return fail(Error::kInvalid,
+                "--guard: this model was trained with one loss for each class, and its "
+                "probabilities do not sum to 1; guards of answers need that they do");
+  const auto there = std::ssize(saved.voters);
+  if (guards.vote && there == 0)
+    return fail(Error::kInvalid,
+                "--guard vote: this model was saved without others that vote for it; run its "
+                "experiment with [[guard]] name = \"vote\"{}",
+                saved.view == kGlobal ? " and ask a client's model" : "");
+  if (guards.vote && guards.vote->parts != there)
+    return fail(Error::kInvalid,
+                "--guard vote: this model was saved with {} that vote, not {}; write "
+                "vote:parts={}",
+                there, guards.vote->parts, there);
+  // Noise on inputs is measured where the network sees them.
+  const auto inputs = apply_scaling(rows.contiguous(), saved.scaling);
+  const auto asking = [&saved](const Weights& weights) -> AskModel {
+    return [&](const Tensor& x) {
+      return class_probabilities(saved.loss, logits_of(saved, weights, x));
+    };
+  };
+  std::vector<AskModel> voters;
+  for (const auto& weights : saved.voters) voters.push_back(asking(weights));
+  return guarded_answers(guards, inputs, secret_of(saved), asking(saved.weights), voters);
 }
 
 }  // namespace tessera

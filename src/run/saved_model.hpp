@@ -12,6 +12,7 @@
 #include "base/status.hpp"
 #include "data/federation.hpp"
 #include "engine/task.hpp"
+#include "guard/answers.hpp"
 #include "model/model.hpp"
 #include "run/experiment.hpp"
 
@@ -45,6 +46,7 @@ struct SavedModel {
   AnswerGuards answers;  // what its answers go through, unless somebody says otherwise
   std::shared_ptr<const Model> model;
   Weights weights;
+  std::vector<Weights> voters = {};  // of guard 'vote': a model for each part of the client's data
 };
 
 /// The file's name, model_file(client) or kGlobalFile, and what is in it.
@@ -73,5 +75,10 @@ inline constexpr const char* kNoGlobalModel =
 
 /// Raw rows [n, …] as read_inputs gives them to logits [n, classes], scaled as in training.
 Tensor predict(const SavedModel& saved, const Tensor& rows);
+/// The same behind guards of answers; noise follows from the model's numbers, which who only asks
+/// does not know. kInvalid in one sentence: the model's loss does not go with them, or it was not
+/// saved with so many models that vote.
+Result<GuardedAnswers> predict(const SavedModel& saved, const Tensor& rows,
+                               const AnswerGuards& guards);
 
 }  // namespace tessera

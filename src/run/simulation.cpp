@@ -92,23 +92,26 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
   TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard, *model, experiment.model.name));
   const auto train = guarded_train(resolved(experiment.train, facts.multi_label_loss),
                                    experiment.guard, static_cast<uint64_t>(experiment.run.seed));
-  TESSERA_RETURN_IF_ERROR(check_guards(experiment.guard.answers, train, facts.classes));
+  TESSERA_RETURN_IF_ERROR(
+      check_guards(experiment.guard.answers, experiment.method, train, facts.classes));
   auto method = experiment.draft->build(train);
   const GuardedRun guarded{.changes = experiment.method.changes,
                            .sums = sum_will_do(experiment.method, *method),
                            .clients = facts.clients,
                            .rate = experiment.federation.participation};
-  Session session({.model = std::move(model),
-                   .method = std::move(method),
-                   .info = experiment.method,
-                   .seed = static_cast<uint64_t>(experiment.run.seed),
-                   .loss = train.loss_kind(),
-                   .clients = facts.clients,
-                   .newcomers = facts.newcomers,
-                   .rounds = experiment.run.rounds,
-                   .participation = experiment.federation.participation,
-                   .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded),
-                   .transforms = train.transform ? train.transform->log : nullptr});
+  Session session(
+      {.model = std::move(model),
+       .method = std::move(method),
+       .info = experiment.method,
+       .seed = static_cast<uint64_t>(experiment.run.seed),
+       .loss = train.loss_kind(),
+       .clients = facts.clients,
+       .newcomers = facts.newcomers,
+       .rounds = experiment.run.rounds,
+       .participation = experiment.federation.participation,
+       .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded),
+       .voters = experiment.guard.answers.vote ? experiment.guard.answers.vote->parts : 0,
+       .transforms = train.transform ? train.transform->log : nullptr});
   const auto setup = session.server_setup(0, facts.commons);
   TESSERA_RETURN_IF_ERROR(session.method().check(setup));
   TESSERA_RETURN_IF_ERROR(check_server_memory(

@@ -1,6 +1,7 @@
 // audit and attack: what they take, what they print and what they leave behind.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "io/npy.hpp"
@@ -136,6 +137,63 @@ TEST_F(Auditing, ModelsRememberTheGuardsOfTheirAnswers) {
       {"export", path("done"), "--client", "global", "--to", "npz", "--out", path("exported")});
   EXPECT_EQ(out.code, 0);
   EXPECT_THAT(out.err, HasSubstr("answers went through round:digits=1"));
+}
+
+TEST_F(Auditing, ModelsOfPartsAnswerByVoteAndSayWhatItCosts) {
+  ASSERT_EQ(run("plain").code, 0);
+  ASSERT_EQ(run("voted", {"--set", "guard.vote.parts=3"}).code, 0);
+  for (const char* numbers : {"rounds_digest", "figures_digest"})
+    EXPECT_EQ(json("voted/summary.json")[numbers], json("plain/summary.json")[numbers]) << numbers;
+  write_questions(path("x.npz"));
+  const auto ask = [&](const std::string& run, const std::vector<std::string>& more) {
+    std::vector<std::string> words{"predict", path(run),     "--client", "a",
+                                   "--data",  path("x.npz"), "--proba",  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return tessera(words);
+  };
+  const auto voted = ask("voted", {});
+  ASSERT_EQ(voted.code, 0) << voted.err;
+  EXPECT_THAT(voted.err, HasSubstr("votes without noise promise nothing"));
+  const auto said = nlohmann::json::parse(voted.out);
+  for (const auto& row : said["probabilities"])
+    for (const double p : row) EXPECT_NEAR(p * 3, std::round(p * 3), 1e-5) << "no share of 3 votes";
+  const auto noisy = ask("voted", {"--guard", "vote:parts=3:noise=laplace:gamma=0.5"});
+  EXPECT_THAT(noisy.err, HasSubstr("10 answers by vote cost epsilon 10 "));
+  EXPECT_EQ(noisy.out, ask("voted", {"--guard", "vote:parts=3:noise=laplace:gamma=0.5"}).out);
+  EXPECT_THAT(ask("voted", {"--guard", "vote:parts=3:noise=gaussian"}).err,
+              HasSubstr("at delta 1e-05"));
+  // The voted class stands whatever else is done to the answer.
+  const auto both = nlohmann::json::parse(ask("voted", {"--guard", "round:digits=0"}).out);
+  EXPECT_EQ(both["labels"], said["labels"]);
+  EXPECT_EQ(both["guards"][1], "round:digits=0");
+  const auto refused = [&](const Finished& done, const std::string& why) {
+    EXPECT_EQ(done.code, 2);
+    EXPECT_EQ(error_lines(done), 1) << done.err;
+    EXPECT_THAT(done.err, HasSubstr(why));
+  };
+  refused(ask("plain", {"--guard", "vote"}), "run its experiment with [[guard]] name = \"vote\"");
+  refused(ask("voted", {"--guard", "vote:parts=4"}), "write vote:parts=3");
+  EXPECT_EQ(ask("voted", {"--guard", "none"}).code, 0);
+  const auto out =
+      tessera({"export", path("voted"), "--client", "a", "--to", "npz", "--out", path("exported")});
+  EXPECT_EQ(out.code, 0);
+  EXPECT_THAT(out.err, HasSubstr("the models that vote were left behind"));
+}
+
+TEST_F(Auditing, CheckSaysWhatAnAnswerByVoteCosts) {
+  const auto checked = [&](const std::string& noise) {
+    const auto done = tessera({"check", experiment(), "--set", "guard.vote.noise=" + noise});
+    EXPECT_EQ(done.code, 0) << done.err;
+    return done.out;
+  };
+  EXPECT_THAT(checked("none"), HasSubstr("votes without noise promise nothing"));
+  EXPECT_THAT(checked("none"), HasSubstr("a vote of models, each of a part of its data"));
+  EXPECT_THAT(checked("laplace"), HasSubstr("an answer by vote costs epsilon 0.1 "));
+  const auto done = tessera({"check", experiment(), "--json", "--set", "guard.vote.noise=laplace"});
+  EXPECT_EQ(nlohmann::json::parse(done.out)["vote_cost"]["epsilon"], 0.1);
+  const auto few = tessera({"check", experiment(), "--set", "guard.vote.parts=100"});
+  EXPECT_EQ(few.code, 2);
+  EXPECT_THAT(few.err, HasSubstr("guard 'vote' needs a training sample for each of its 100 parts"));
 }
 
 TEST_F(Auditing, AnAuditMeetsTheExperimentsGuardsOfAnswers) {

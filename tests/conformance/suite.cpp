@@ -8,6 +8,7 @@
 
 #include "base/text.hpp"
 #include "conformance/conformance.hpp"
+#include "data/disjoint_parts.hpp"
 #include "model/gan.hpp"
 #include "run/checkpoint.hpp"
 #include "support/engines.hpp"
@@ -492,6 +493,31 @@ TEST_P(Conformance, PeersSeeWhatIsDeclared) {
   if (round.toy.info.sums || round.toy.method->additive()) {
     EXPECT_TRUE(same);
   }
+}
+
+// Who may be asked to vote (MethodInfo::no_vote): a model that was trained for the asking learns
+// from the data it is given. One that says that it does not is the same for all data, or no
+// network.
+TEST_P(Conformance, AModelForVotesIsTrainedOnThePartThatItIsGiven) {
+  auto setting = options();
+  setting.rounds = 2, setting.numbers.clear();
+  if (GetParam() == "fedham" || GetParam() == "aml1" || GetParam() == "aml2")
+    setting.numbers = {{"p", 1}};
+  auto toy = make_toy(setting, 4, 0);
+  if (toy.info.pooled) return;
+  toy.play(1, 2);
+  const auto& own = toy.federation.clients[1];
+  const auto parts = disjoint_parts(own, 2, 5);
+  const auto test = own.range(Part::kTest, 0, own.size(Part::kTest));
+  const auto down = toy.download(toy.server(), 1, Why::kEvaluate, {}, 3);
+  std::vector<Personal> models;
+  for (const auto& part : parts)
+    models.push_back(toy.personal(toy.state(1), down, toy.local(1, part, 3), View::kPost));
+  const bool same = at::equal(models[0].predict(test.x), models[1].predict(test.x));
+  if (toy.info.no_vote.empty())
+    EXPECT_FALSE(same) << "declare why it cannot vote: MethodInfo::no_vote";
+  else
+    EXPECT_TRUE(same || !models[0].weights) << "it can vote after all: MethodInfo::no_vote";
 }
 
 TEST_P(Conformance, OptionsAreDescribedAndDefaultsAreValid) {

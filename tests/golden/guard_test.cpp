@@ -6,6 +6,8 @@
 
 #include <cmath>
 
+#include "data/disjoint_parts.hpp"
+#include "engine/voters.hpp"
 #include "guard/change.hpp"
 #include "guard/testing.hpp"
 #include "io/testing.hpp"
@@ -419,7 +421,11 @@ TEST(Guards, DpSgdWithoutNoiseAndClippingLeavesEveryBit) {
 // They act where somebody asks a model: no upload and no number of a run knows of them.
 TEST(Guards, GuardsOfAnswersLeaveEveryBitOfEveryMethod) {
   GuardOptions answers;
-  answers.answers = {AggregateAnswers{}, NoiseAnswers{}, RoundAnswers{}, TopkAnswers{.k = 2}};
+  // Votes: below.
+  answers.answers = {.aggregate = AggregateAnswers{},
+                     .noise = NoiseAnswers{},
+                     .round = RoundAnswers{},
+                     .topk = TopkAnswers{.k = 2}};
   for (const auto& info : methods()) {
     if (info.pooled) continue;
     EXPECT_TRUE(guard_conflicts(answers, info).empty()) << info.name;
@@ -428,6 +434,84 @@ TEST(Guards, GuardsOfAnswersLeaveEveryBitOfEveryMethod) {
     plain.play(1, 1), guarded_by.play(1, 1);
     EXPECT_EQ(fingerprint(plain), fingerprint(guarded_by)) << info.name;
   }
+}
+
+/// Predictions of those who vote for client 1 after two rounds, on its test samples.
+std::vector<Tensor> votes_of(const Toy& toy, const ClientData& data) {
+  const auto down = toy.download(toy.server(), 1, Why::kEvaluate, {}, 3);
+  const auto local = toy.local(1, data, 3);
+  const auto voters = make_voters(*toy.session, toy.state(1), down, local);
+  const auto& own = toy.federation.clients[1];
+  const auto test = own.range(Part::kTest, 0, own.size(Part::kTest));
+  std::vector<Tensor> out;
+  for (const auto& voter : voters.models) out.push_back(voter.predict(test.x));
+  return out;
+}
+
+// Who votes has learned from its own part: other samples in another part change it, and none of the
+// others by a bit.
+TEST(Guards, EveryMethodVotesByPartsOrSaysWhyNot) {
+  GuardOptions guard;
+  guard.answers.vote = VoteAnswers{.parts = 3};
+  std::vector<std::string> refused;
+  for (const auto& info : methods()) {
+    if (const auto conflicts = guard_conflicts(guard, info); !conflicts.empty()) {
+      EXPECT_EQ(conflicts.front().first, "vote");
+      EXPECT_THAT(conflicts.front().second, ::testing::HasSubstr(info.no_vote));
+      refused.push_back(info.name);
+      continue;
+    }
+    auto options = defended(info, guard);
+    options.rounds = 2;
+    auto toy = toy_of(options);
+    toy.play(1, 2);
+    const auto before = fingerprint(toy);
+    const auto& own = toy.federation.clients[1];
+    const auto parts = disjoint_parts(own, 3, derive(toy.session->seed(), Purpose::kGuard, 0, 1));
+    auto pool = std::make_shared<Pool>(*own.pool);
+    pool->x = own.pool->x.contiguous().clone();
+    for (const int64_t row : parts[1].train) pool->x[row].mul_(-1).add_(0.5);
+    auto other = own;
+    other.pool = pool;
+    const auto a = votes_of(toy, own), b = votes_of(toy, other);
+    ASSERT_EQ(a.size(), 3U) << info.name;
+    EXPECT_TRUE(at::equal(a[0], b[0])) << info.name;
+    EXPECT_FALSE(at::equal(a[1], b[1])) << info.name << " has learned nothing from its part";
+    EXPECT_TRUE(at::equal(a[2], b[2])) << info.name;
+    EXPECT_FALSE(at::equal(a[0], a[2])) << info.name;
+    EXPECT_EQ(before, fingerprint(toy)) << info.name;
+  }
+  EXPECT_THAT(refused, ::testing::UnorderedElementsAre("local", "centralized", "majority",
+                                                       "persistence", "prior"));
+}
+
+// One step on all of a part: g − eta times its mean gradient.
+TEST(Guards, WhoVotesHasTrainedFromTheCommonModelOnItsPart) {
+  GuardOptions guard;
+  guard.answers.vote = VoteAnswers{.parts = 4};
+  ToyOptions options{.method = "fedavg"};
+  options.train.epochs = 1, options.train.batch = 1000, options.train.lr = 0.1;
+  options.guard = guard;
+  auto toy = make_toy(options);
+  toy.play(1, 1);
+  const auto down = toy.download(toy.server(), 1, Why::kEvaluate, {}, 2);
+  const auto voters = make_voters(*toy.session, toy.state(1), down, toy.local(1, 2));
+  const Weights g{toy.server().at("g.w"), toy.server().at("g.b")};
+  ASSERT_EQ(voters.models.size(), 4U);
+  for (size_t i = 0; i < 4; ++i) {
+    const auto mean =
+        full_gradient(g, {*toy.model, voters.data[i], 2, 0}, Loss::kCrossEntropy, Part::kTrain);
+    EXPECT_TRUE(at::allclose(voters.models[i].weights->w, g.w - 0.1 * mean.grad, 1e-4, 1e-6));
+  }
+}
+
+TEST(Guards, VotesNeedASampleForEveryPart) {
+  GuardOptions guard;
+  guard.answers.vote = VoteAnswers{.parts = 100};
+  auto toy = make_toy(guarded("fedavg", guard));
+  const auto met = toy.driver->meet_clients();
+  EXPECT_THAT(message(met), ::testing::HasSubstr("guard 'vote' needs a training sample for each of "
+                                                 "its 100 parts"));
 }
 
 // Whether uploads are models or changes is declared; here it shows in their numbers.

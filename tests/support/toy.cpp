@@ -115,19 +115,21 @@ std::shared_ptr<const AnyMethod> built_of(const ToyOptions& options) {
 }
 
 Session session_of(const Toy& toy, const ToyOptions& options) {
-  return Session({.model = toy.model,
-                  .method = toy.method,
-                  .info = toy.info,
-                  .seed = options.seed,
-                  .loss = Loss::kCrossEntropy,
-                  .clients = std::ssize(toy.federation.clients),
-                  .newcomers = std::ssize(toy.federation.newcomers),
-                  .rounds = options.rounds,
-                  .participation = options.federation.participation,
-                  .guard = Guard(options.guard, {.changes = toy.info.changes,
-                                                 .sums = toy.info.sums || toy.method->additive(),
-                                                 .clients = std::ssize(toy.federation.clients),
-                                                 .rate = options.federation.participation})});
+  SessionParts out{.model = toy.model,
+                   .method = toy.method,
+                   .info = toy.info,
+                   .seed = options.seed,
+                   .loss = Loss::kCrossEntropy,
+                   .clients = std::ssize(toy.federation.clients),
+                   .newcomers = std::ssize(toy.federation.newcomers),
+                   .rounds = options.rounds,
+                   .participation = options.federation.participation};
+  out.guard = Guard(options.guard, {.changes = toy.info.changes,
+                                    .sums = toy.info.sums || toy.method->additive(),
+                                    .clients = std::ssize(toy.federation.clients),
+                                    .rate = options.federation.participation});
+  if (options.guard.answers.vote) out.voters = options.guard.answers.vote->parts;
+  return Session(std::move(out));
 }
 
 }  // namespace
