@@ -275,6 +275,16 @@ std::string verdict_of(const AuditAdversary& adversary) {
         nearest = &attack;
     if (nearest) parts.push_back(generator_words(*nearest));
   }
+  const AuditFigure* told = nullptr;
+  for (const auto& attack : adversary.attacks)
+    if (const auto* one = figure_of(attack, "recognised by another model");
+        one && (!told || one->value > told->value))
+      told = one;
+  if (told)
+    parts.push_back(
+        fmt::format("of pictures made from models alone another model recognises {:.0f} % (a guess "
+                    "has {:.0f} %)",
+                    100 * told->value, 100 * told->reference));
   if (parts.empty()) return "Nothing that was tried applies to what it sees.";
   auto out = join(parts, "; ") + ".";
   out.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(out.front())));

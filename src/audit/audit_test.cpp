@@ -363,6 +363,16 @@ TEST(Audit, VerdictsOfGeneratorsGiveTheirReferences) {
             "noise is 300 and other clients' real ones are 12.");
 }
 
+TEST(Audit, VerdictsOfModelsGiveTheBestOfBothInversions) {
+  AuditAdversary out{"client", "", "", {}};
+  for (const double right : {0.25, 0.5})
+    out.attacks.push_back({.name = right < 0.3 ? "inversion" : "gan-inversion",
+                           .target = "",
+                           .figures = {{"recognised by another model", "", right, 0.1, 2}}});
+  EXPECT_EQ(verdict_of(out),
+            "Of pictures made from models alone another model recognises 50 % (a guess has 10 %).");
+}
+
 TEST(Audit, ErrorOfAnAucByHand) {
   // Q1 = 1/3, Q2 = 1/3 at 0.5: (0.25 + 2 · 99 (1/3 − 1/4)) / 10⁴.
   EXPECT_NEAR(auc_error(0.5, 100, 100), std::sqrt((0.25 + 198 * (1.0 / 12)) / 1e4), 1e-12);

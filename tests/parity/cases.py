@@ -77,8 +77,8 @@ CASES = [
                                          {"pictures": "of the generator just trained"}]),
     Case("fedavg-gan", GAN | {"gan_classes": "own", "gan_ratio": 0.7, "gan_epochs": 2},
          [LR, {"gan_classes": "all"}, {"gan_ratio": 0.6}], participation=0.5, note="own, half"),
-    Case("fedavg-gan", GAN | {"gan_use": "replace", "gan_warmup": 0.0}, [LR, {"gan_use": "augment"}],
-         model="mlp100", note="replace mlp100"),
+    Case("fedavg-gan", GAN | {"gan_use": "replace", "gan_warmup": 0.0},
+         [LR, {"gan_use": "augment"}], model="mlp100", note="replace mlp100"),
     Case("fedavg-gan", GAN | {"gan_noise_std": 0.5, "gan_clip": 0.3},
-         [{"gan_clip": 0.31}, {"clipped": "after the sum"}], note="noise"),
+         [{"gan_noise_std": 0.45}, {"clipped": "after the sum"}], note="noise"),
 ]
