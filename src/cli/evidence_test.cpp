@@ -367,6 +367,14 @@ TEST_F(EvidenceTest, ThePageHasOursAndPublished) {
   const std::vector<ReproducedPaper> papers{{"X", "FedX", "Little."}};
   EXPECT_THAT(reproduced_document(papers, {shown}),
               HasSubstr("| FedX | Little. | 0 | 0 | 1 | 0 |"));
+  auto open = shown;
+  open.id = "X-T2", open.state = "not run";
+  for (auto& row : open.tables[0].rows)
+    for (auto& one : row.cells) one.ours.clear();
+  const auto both = reproduced_document(papers, {shown, open});
+  EXPECT_THAT(both, HasSubstr("## X-T1"));
+  EXPECT_THAT(both, HasSubstr("| X-T2 | A table | not run |"));
+  EXPECT_EQ(both.find("## X-T2"), std::string::npos) << "no table of dashes";
   auto asked = shown;
   asked.claims.front().ours = true;
   EXPECT_THAT(reproduced_document(papers, {asked}),

@@ -126,6 +126,15 @@ const std::vector<std::string> kPaperHeader{"paper", "what holds here", "PASS",
 
 std::string anchor_of(std::string id) { return lower(id); }
 
+/// A document leaves out tables in which nothing has run.
+bool has_figures(const ReproducedExhibit& exhibit) {
+  for (const auto& table : exhibit.tables)
+    for (const auto& row : table.rows)
+      for (const auto& cell : row.cells)
+        if (!cell.ours.empty()) return true;
+  return false;
+}
+
 }  // namespace
 
 bool ReproducedTable::has_published(size_t column) const {
@@ -201,14 +210,17 @@ std::string reproduced_document(const std::vector<ReproducedPaper>& papers,
       markdown_of(kPaperHeader, by_paper(papers, exhibits)) + "\n" + kClaimCaption + "\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& exhibit : exhibits) {
-    std::vector<std::string> row{fmt::format("[{}](#{})", exhibit.id, anchor_of(exhibit.id)),
-                                 exhibit.title, exhibit.state};
+    std::vector<std::string> row{
+        has_figures(exhibit) ? fmt::format("[{}](#{})", exhibit.id, anchor_of(exhibit.id))
+                             : exhibit.id,
+        exhibit.title, exhibit.state};
     auto counts = counts_of(exhibit);
     for (const char* verdict : kVerdicts) row.push_back(std::to_string(counts[verdict]));
     rows.push_back(std::move(row));
   }
   out += markdown_of({"exhibit", "title", "state", "PASS", "FAIL", "INCONCLUSIVE", "OPEN"}, rows);
-  for (const auto& exhibit : exhibits) out += "\n" + reproduced_markdown(exhibit, 2);
+  for (const auto& exhibit : exhibits)
+    if (has_figures(exhibit)) out += "\n" + reproduced_markdown(exhibit, 2);
   while (out.ends_with("\n\n")) out.pop_back();
   return out;
 }
