@@ -210,10 +210,10 @@ std::string reproduced_document(const std::vector<ReproducedPaper>& papers,
       markdown_of(kPaperHeader, by_paper(papers, exhibits)) + "\n" + kClaimCaption + "\n\n";
   std::vector<std::vector<std::string>> rows;
   for (const auto& exhibit : exhibits) {
-    std::vector<std::string> row{
-        has_figures(exhibit) ? fmt::format("[{}](#{})", exhibit.id, anchor_of(exhibit.id))
-                             : exhibit.id,
-        exhibit.title, exhibit.state};
+    std::vector<std::string> row{has_figures(exhibit)
+                                     ? fmt::format("[{}](#{})", exhibit.id, anchor_of(exhibit.id))
+                                     : exhibit.id,
+                                 exhibit.title, exhibit.state};
     auto counts = counts_of(exhibit);
     for (const char* verdict : kVerdicts) row.push_back(std::to_string(counts[verdict]));
     rows.push_back(std::move(row));
