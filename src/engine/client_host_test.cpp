@@ -175,15 +175,14 @@ TEST(ClientHost, EvaluationMeasuresBothViewsAndChangesNoState) {
 
 TEST(ClientHost, OnlyTheLastEvaluationHandsOutModels) {
   std::vector<View> seen;
-  Host h({}, 0,
-         [&](ClientId, View view, const Personal& personal, const ClientMetrics& val,
-             const ClientMetrics& test) {
-           EXPECT_EQ(val.n, 1);
-           EXPECT_EQ(test.correct, view == View::kPre ? 3 : 1) << "of four samples, one of class 1";
-           seen.push_back(view);
-           EXPECT_EQ(personal.weights->w.item<float>(), view == View::kPre ? 2 : -2);
-           return fail(Error::kIo, "disk full");
-         });
+  Host h({}, 0, [&](const ShownModel& shown) {
+    const bool pre = shown.view == View::kPre;
+    EXPECT_EQ(shown.val.n, 1);
+    EXPECT_EQ(shown.test.correct, pre ? 3 : 1) << "of four samples, one of class 1";
+    seen.push_back(shown.view);
+    EXPECT_EQ(shown.personal.weights->w.item<float>(), pre ? 2 : -2);
+    return fail(Error::kIo, "disk full");
+  });
   auto task = h.evaluate(0, 1);
   EXPECT_THAT(h.host.handle(task).status, Succeeds());
   EXPECT_TRUE(seen.empty());
