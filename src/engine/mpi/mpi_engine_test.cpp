@@ -80,13 +80,12 @@ struct TwoRanks : Trio {
   void serve() {
     ThreadWorld there(office, 1);
     RankSeat seat(there, nullptr, 2);
-    ClientHost far(
-        *session, far_store, {{1, &data[1], nullptr}, {2, &data[2], nullptr}},
-        [&](ClientId id, View, const Personal&, const ClientMetrics&, const ClientMetrics&) {
-          const auto text = bytes_of("model");
-          server->add_file(id, "m", Bytes(text.begin(), text.end()));
-          return ok();
-        });
+    ClientHost far(*session, far_store, {{1, &data[1], nullptr}, {2, &data[2], nullptr}},
+                   [&](const ShownModel& shown) {
+                     const auto text = bytes_of("model");
+                     server->add_file(shown.client, "m", Bytes(text.begin(), text.end()));
+                     return ok();
+                   });
     std::atomic<bool> far_stop{false};
     LocalEngine far_engine(far, {.stop = &far_stop});
     RankServer here(seat, *session, far_engine, placement->clients_of(1), 2);
