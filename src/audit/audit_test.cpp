@@ -216,7 +216,7 @@ TEST(Attacks, AGanLearnsFromWhatUploadsGiveAway) {
   ASSERT_TRUE(found.ok()) << message(found.status());
   EXPECT_EQ(found->skipped, "");
   // A client's 20 samples come back one by one in closed form.
-  EXPECT_THAT(found->target, StartsWith("20 uploads: first upload, one sample"));
+  EXPECT_THAT(found->target, StartsWith("each of 20 uploads: first upload, one sample"));
   EXPECT_THAT(found->remark, HasSubstr("by first-layer"));
   const auto& distance = found->figures.front();
   EXPECT_LT(distance.value, distance.reference);

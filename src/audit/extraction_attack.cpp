@@ -79,7 +79,7 @@ Result<AuditAttack> Attacker::extraction(AuditAttack out, const VictimWork& work
       work.samples == 0 || scene_.hides_uploads()
           ? 1
           : std::clamp<int64_t>(std::min(kPairs, data.train_size()) / work.samples, 1, kPairs);
-  if (uploads > 1) out.target = fmt::format("{} uploads: {}", uploads, out.target);
+  if (uploads > 1) out.target = fmt::format("each of {} uploads: {}", uploads, out.target);
   const double until = start + 0.6 * time.seconds;
   std::vector<Tensor> x, y;
   std::vector<ClientId> whose;
