@@ -86,7 +86,8 @@ Result<AuditAttack> Attacker::extraction(AuditAttack out, const VictimWork& work
   std::string how;
   int64_t seen = 0;
   for (; seen < uploads && (seen == 0 || wall_seconds() < until); ++seen) {
-    TESSERA_ASSIGN(const auto one, victims({work.samples, seen * work.samples}, 1));
+    TESSERA_ASSIGN(const auto one,
+                   victims({.samples = work.samples, .first = seen * work.samples}, 1));
     whose = one.front().clients;
     const double share = (until - wall_seconds()) / static_cast<double>(uploads - seen);
     const auto got =
