@@ -220,6 +220,8 @@ TEST(Attacks, AGanLearnsFromWhatUploadsGiveAway) {
   EXPECT_THAT(found->remark, HasSubstr("by first-layer"));
   const auto& distance = found->figures.front();
   EXPECT_LT(distance.value, distance.reference);
+  EXPECT_EQ(found->figures.back().name, "the client's pictures among the pairs");
+  EXPECT_EQ(found->figures.back().value, 1) << "every upload has another one";
 }
 
 TEST(Attacks, AParticipantWatchesRoundByRound) {

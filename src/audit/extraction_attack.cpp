@@ -121,6 +121,9 @@ Result<AuditAttack> Attacker::extraction(AuditAttack out, const VictimWork& work
     return out;
   }
   out.figures = figures_of(leaks);
+  const auto mine = pictures_of(whose);
+  out.figures.push_back({"the client's pictures among the pairs", "",
+                         compare_batches(mine.x, pairs.x, window_).recall(mine.size()), NAN, 2});
   out.pictures = std::move(leaks.pictures);
   out.remark = fmt::format(
       "{} pairs by {} from {} {}{}; GAN of {} steps{}; {}", pairs.size(), how, seen,
