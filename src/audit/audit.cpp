@@ -73,7 +73,8 @@ class Auditing {
     for (const int64_t size : sizes) {
       // A search takes long: of several samples at once, one client's.
       const bool search = info.name == "geiping" || info.name == "dlg" || info.name == "idlg";
-      const VictimWork work{size, search && size != 1 ? 1 : VictimWork().victims};
+      const VictimWork work{.samples = size,
+                            .victims = search && size != 1 ? 1 : VictimWork().victims};
       if (request_.first || !moves) before_.push_back({info.name, by, work});
       // Later uploads: what the same attacks still get.
       const bool again = request_.samples ||

@@ -60,9 +60,10 @@ Result<std::map<std::string, RecordAttack>> attack_cell(const Experiment& experi
     }
     if (effort.on_stage) effort.on_stage(attack->name);
     const auto& at = attack->at.at(plan.size);
-    TESSERA_ASSIGN(const auto done, attacker.run(attack->attack, adversary_of(*attack),
-                                                 {attack->samples, at.victims},
-                                                 {static_cast<double>(at.seconds), effort.stop}));
+    TESSERA_ASSIGN(const auto done,
+                   attacker.run(attack->attack, adversary_of(*attack),
+                                {.samples = attack->samples, .victims = at.victims},
+                                {static_cast<double>(at.seconds), effort.stop}));
     out[attack->name] = record_of_attack(done, effort.pictures);
   }
   return out;
