@@ -13,18 +13,22 @@ struct Term {
   Tensor numbers;  // contiguous
   double weight;
   bool part;
+  bool ours;  // may be written over
 };
 
 template <class A, class B>
-void add_terms(double* __restrict out, const A* a, double weight_a, const B* b, double weight_b,
-               int64_t n) {
+void add_terms(double* out, const A* a, double weight_a, const B* b, double weight_b, int64_t n) {
+#pragma GCC ivdep  // out may be a or b, never shifted
   for (int64_t i = 0; i < n; ++i)
     out[i] = weight_a * static_cast<double>(a[i]) + weight_b * static_cast<double>(b[i]);
 }
 
-/// low + high. A sum's own weight is 1, by which multiplication is exact.
+/// low + high. A sum's own weight is 1, by which multiplication is exact. Written over a term that
+/// was made here: new memory would cost more than the addition.
 Tensor added(const Term& low, const Term& high) {
-  auto out = at::empty_like(low.numbers, at::kDouble);
+  auto out = low.ours    ? low.numbers
+             : high.ours ? high.numbers
+                         : at::empty_like(low.numbers, at::kDouble);
   auto* to = out.data_ptr<double>();
   const auto with = [&](const auto* a, const auto* b) {
     add_terms(to, a, low.part ? low.weight : 1, b, high.part ? high.weight : 1, out.numel());
@@ -67,14 +71,14 @@ bool TrieSum::expects(Node node) const {
 
 TrieSum::Sum TrieSum::merged(const Sum& low, const Sum& high) {
   const auto term = [](const Sum& sum, Tensor Sum::*whole, Tensor Weights::*one) {
-    return sum.single ? Term{(sum.single->value.*one).contiguous(), sum.weight, true}
-                      : Term{sum.*whole, 1, false};
+    return sum.single ? Term{(sum.single->value.*one).contiguous(), sum.weight, true, false}
+                      : Term{sum.*whole, 1, false, sum.ours};
   };
   const auto both = [&](Tensor Sum::*whole, Tensor Weights::*one) {
     return added(term(low, whole, one), term(high, whole, one));
   };
   return {std::nullopt, both(&Sum::w, &Weights::w), both(&Sum::b, &Weights::b),
-          low.weight + high.weight};
+          low.weight + high.weight, true};
 }
 
 void TrieSum::finish(Node node, std::optional<Sum> sum) {

@@ -66,9 +66,11 @@ class TrieSum {
     std::optional<Weighted> single;
     Tensor w, b;
     double weight = 0;
+    bool ours = false;  // w and b were made here: nobody else sees them
   };
   using Node = std::pair<int, ClientId>;  // level, and the id's bits above that level
 
+  /// Terms that were made here are used up.
   static Sum merged(const Sum& low, const Sum& high);
   /// Of a leaf, or of a subtree that is whole.
   void finish(Node node, std::optional<Sum> sum);
