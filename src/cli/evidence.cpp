@@ -303,10 +303,12 @@ std::optional<double> Evidence::side(const std::vector<ClaimTerm>& terms, const 
 
 const PaperRow* Evidence::rival(const PaperClaim& claim, const PaperColumn& column) const {
   const auto spec = spec_of(claim.metric);
+  const auto* own = row_here(claim.left.front().row);
+  const bool everybody = own && own->reference;
   const PaperRow* best = nullptr;
   double most = -INFINITY;
   for (const auto* row : plan_.rows) {
-    if (row->reference || row->name == claim.left.front().row) continue;
+    if ((row->reference && !everybody) || row == own) continue;
     std::vector<double> values;
     for (const auto& one : figures(plan_.slot(*row, column), spec, claim.common_view()))
       values.push_back(claim.sign * one.value);

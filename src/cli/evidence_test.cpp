@@ -238,6 +238,15 @@ TEST_F(EvidenceTest, AllIsTheBestOtherThatIsNoReference) {
   EXPECT_EQ(verdict().state, Verdict::State::kPass);
 }
 
+TEST_F(EvidenceTest, AllOfAReferenceIsEverybody) {
+  const std::string other = "[[row]]\nname = \"M\"\nmethod = \"mosaic\"\nreference = true\n";
+  begin(other + "[[claim]]\nthat = \"M > all\"\ncolumns = [\"one\"]\n");
+  give("A", "one", {0.7, 0.7, 0.7}), give("R", "one", {0.80, 0.81, 0.82});
+  give("M", "one", {0.81, 0.83, 0.85});
+  EXPECT_EQ(verdict().against, "R");
+  EXPECT_NEAR(verdict().test.difference, 2, 1e-9);
+}
+
 // Per seed the slopes are 1, 2 and 3 points a column.
 TEST_F(EvidenceTest, TrendsAreSlopesOverTheColumns) {
   begin("[[claim]]\nthat = \"A rises\"\n[[claim]]\nthat = \"A - B falls\"\n");

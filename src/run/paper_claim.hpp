@@ -26,7 +26,8 @@ struct PaperClaim {
   Kind kind = Kind::kOrder;
   std::string text;  // as people read it
   std::vector<ClaimTerm> left, right;
-  bool all = false;    // right is every other row that is no reference
+  /// Right is every other row of the paper; of all rows where left is a reference itself.
+  bool all = false;
   int sign = 1;        // 1: left is above right, or left rises; -1: below, or falls
   std::string metric;  // empty: the exhibit's first
   std::string view;    // pre, post, global, own; empty: that of the rows, which must be one
