@@ -282,6 +282,60 @@ TEST(Mosaic, TheWeightsAreTheBestOfTheFederation) {
   EXPECT_GT((beta - 1.0 / 3).abs().max().item<double>(), 0.05) << "and not where they began";
 }
 
+// As above, but of each client alone; and what it predicts follows from its own.
+TEST(Mosaic, AClientsOwnWeightsAreTheBestOnItsOwnRows) {
+  auto options = twelve();
+  options.words = {{"experts", "g,loc"}, {"weights", "own"}};
+  auto toy = make_toy(options);
+  toy.play(1, 11);
+  const auto temperature = toy.server().at("temperature");
+  for (ClientId id = 0; id < 4; ++id) {
+    const auto local = toy.local(id);
+    const auto held =
+        hold_rows(local.data, 0.2, derive(local.setup.key, Purpose::kClient, id, 1)).held;
+    const auto y = held.range(Part::kTrain, 0, held.train_size()).y;
+    const auto frozen = toy.state(id).at("frozen.logits");
+    const auto shares = expert_log_shares(at::stack({frozen[0], frozen[2]}), temperature);
+    const auto beta = toy.state(id).at("beta");
+    const auto objective = [&](const Tensor& weights) {
+      return pool_slope(shares, y, weights).loss +
+             (weights - 0.5).square().sum().item<double>() / 2;
+    };
+    for (int64_t e = 0; e < 2; ++e)
+      for (const double off : {-1e-3, 1e-3}) {
+        auto moved = beta.clone();
+        moved[e] += off;
+        EXPECT_GT(objective(moved), objective(beta)) << id << ", " << e << ", " << off;
+      }
+  }
+  toy.play(12, 12);
+  auto state = toy.state(1);
+  const auto x = toy.local(1).data.range(Part::kTest, 0, 6).x;
+  const auto down = toy.download(toy.server(), 1, Why::kEvaluate);
+  state["beta"] = at::tensor({0.0, 1.0}, at::kDouble);
+  const Weights loc{state.at("loc.w"), state.at("loc.b")};
+  expect_shares(toy.personal(state, down, toy.local(1), View::kPost).predict(x),
+                toy.model->predict(loc, x) / temperature[1].item<double>(), "loc");
+}
+
+TEST(Mosaic, ARestartTrainsFromTheInitialModelOnAllRows) {
+  auto options = twelve();
+  options.numbers.emplace_back("restart", 1);
+  auto toy = make_toy(options);
+  toy.play(1, 7);  // six that hold rows out, then the moments
+  std::vector<Weighted> parts;
+  for (ClientId id = 0; id < 4; ++id) {
+    const auto key = derive(toy.session->seed(), Purpose::kLocal, 7, id);
+    const auto local = toy.local(id, 7, key);
+    const auto first = toy.model->init(local.setup.key);
+    const Site site{*toy.model, local.data, 7, key};
+    parts.push_back({local_sgd(first, site, options.train).weights, 36});
+    const Site alone{*toy.model, local.data, 7, derive(key, 1)};
+    EXPECT_TRUE(toy.state(id).at("loc.w").equal(local_sgd(first, alone, options.train).weights.w));
+  }
+  EXPECT_TRUE(at::allclose(toy.global(toy.server())->w, mean(parts).w, 1e-5, 1e-7));
+}
+
 TEST(Mosaic, WhatIsNotLearnedStaysAtItsStart) {
   auto options = twelve();
   options.rounds = 3;

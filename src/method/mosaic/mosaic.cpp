@@ -37,6 +37,10 @@ Tensor symmetric(const Tensor& triangle, int64_t size) {
   return out + out.triu(1).t();
 }
 
+Tensor labels_of(const ClientData& rows) {
+  return rows.range(Part::kTrain, 0, rows.train_size()).y;
+}
+
 /// Log-probabilities as logits of the run's loss: the multi-label one reads each by a sigmoid.
 Tensor as_logits(const Tensor& log_shares, Loss::Kind kind) {
   if (kind == Loss::Kind::kCrossEntropy) return log_shares.to(at::kFloat);
@@ -129,6 +133,11 @@ Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows
   return out;
 }
 
+Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen) const {
+  return make_reader(names(), moments, frozen.own, k, true)
+      .logits({frozen.logits[0], frozen.logits[1], frozen.logits[2], frozen.features});
+}
+
 Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
                        const Local& local) const {
   const auto exchange = static_cast<Exchange>(down.exchange);
@@ -139,10 +148,8 @@ Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, co
     out.push_back(moment_sums(phi, shape(local.model)));
   }
   if (!down.moments) return at::cat(out);
-  const auto reader = make_reader(names(), *down.moments, frozen->own, k, true);
-  const auto logits =
-      reader.logits({frozen->logits[0], frozen->logits[1], frozen->logits[2], frozen->features});
-  const auto y = rows.held.range(Part::kTrain, 0, rows.held.train_size()).y;
+  const auto logits = held_logits(*down.moments, *frozen);
+  const auto y = labels_of(rows.held);
   if (exchange == Exchange::kTemperatures) out.push_back(temperature_losses(logits, y).flatten());
   if (down.beta) {
     const auto shares = expert_log_shares(logits, down.temperature.value());
@@ -158,22 +165,29 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
   const auto rows = mosaic_rows(local, hold);
   const auto& mine = schedule(local.setup).holds(local.round) ? rows.kept : local.data;
   const auto weight = static_cast<double>(local.data.train_size());
-  Step<Client, Up> out{{me.loc, std::nullopt}, {down.g, weight}};
+  Step<Client, Up> out{{me.loc, std::nullopt, me.beta}, {down.g, weight}};
   // Experts are judged as they were before the held-out rows were first trained on.
   std::optional<Frozen> frozen = me.frozen;
   if (!frozen && (exchange == Exchange::kMoments || down.moments))
     frozen = freeze(me, down.g, rows, local);
   const auto sums = message(down, frozen, rows, local) / std::max(weight, 1.0);
   if (exchange != Exchange::kNone && exchange != Exchange::kClosing) out.next.frozen = frozen;
+  if (weights == "own" && down.beta)
+    out.next.beta =
+        best_beta(expert_log_shares(held_logits(*down.moments, *frozen), down.temperature.value()),
+                  labels_of(rows.held));
+  const bool anew = restart && exchange == Exchange::kMoments;
   if (has_expert(names(), "loc")) {
     const Site alone{local.model, mine, local.round, derive(local.key, kLocStream)};
-    const auto own = local_sgd(me.loc ? *me.loc : local.model.init(local.setup.key), alone, train);
+    const auto own =
+        local_sgd(me.loc && !anew ? *me.loc : local.model.init(local.setup.key), alone, train);
     out.next.loc = own.weights, out.loss = own.loss;
   }
   if (exchange == Exchange::kClosing) {
     out.upload.value.w = at::empty({0});
   } else {
-    const auto trained = local_sgd(down.g, Site{local.model, mine, local.round, local.key}, train);
+    const auto trained = local_sgd(anew ? local.model.init(local.setup.key) : down.g,
+                                   Site{local.model, mine, local.round, local.key}, train);
     out.upload.value = trained.weights, out.loss = trained.loss;
   }
   out.upload.value.b = at::cat({out.upload.value.b, sums.to(at::kFloat)});
@@ -219,12 +233,13 @@ Personal Mosaic::personalize(const Client& me, const Down& down, const Local& lo
   const auto map = known ? features(local.setup) : FeatureMap{};
   const auto phi = training_features(local.model, down.g, local.data, map);
   const auto reader = make_reader(names(), all, class_sums(phi, form), k, known);
-  const auto pool = [&model = local.model, nets, reader, map, beta = down.beta.value(),
+  const auto pool = [&model = local.model, nets, reader, map,
+                     beta = me.beta ? *me.beta : down.beta.value(),
                      temperature = down.temperature.value()](const Tensor& x) {
     const auto seen = nets.read(model, x, map);
     const auto logits = reader.logits(seen);
-    const auto weights = without_missing(beta, reader.there(seen));
-    return std::pair(logits, pooled_log_shares(expert_log_shares(logits, temperature), weights));
+    const auto there = without_missing(beta, reader.there(seen));
+    return std::pair(logits, pooled_log_shares(expert_log_shares(logits, temperature), there));
   };
   Personal out{[pool, kind = train.loss_kind().kind](const Tensor& x) {
                  return as_logits(pool(x).second, kind);
@@ -278,6 +293,10 @@ Status Mosaic::check(const Setup& setup) const {
     return fail(Error::kInvalid,
                 "mosaic reads features off the linear layer that ends a model, but this one has "
                 "none; set model.name to another (see `tessera models`)");
+  if (restart && setup.participation < 1)
+    return fail(Error::kInvalid,
+                "mosaic: method.restart needs everybody in every round; set "
+                "federation.participation = 1");
   if (train.class_weights == "none") return ok();
   return fail(Error::kInvalid,
               "mosaic counts on class shares, which train.class_weights = \"balanced\" takes out "
@@ -292,6 +311,8 @@ Status Mosaic::check(const Client& me, const Setup& setup) const {
   const int64_t d = setup.model.layout().numel(), d_b = setup.model.buffers().numel();
   if (me.loc && !(is(me.loc->w, at::kFloat, {d}) && is(me.loc->b, at::kFloat, {d_b})))
     return fail(Error::kInvalid, "mosaic: a client's own model must have {} parameters", d);
+  if (me.beta && !is(*me.beta, at::kDouble, {std::ssize(names())}))
+    return fail(Error::kInvalid, "mosaic: a client's own weights must be {}", names().size());
   if (!me.frozen) return ok();
   const auto& [logits, features, own] = *me.frozen;
   const int64_t n = logits.dim() == 3 ? logits.size(1) : -1;

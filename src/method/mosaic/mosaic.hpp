@@ -47,7 +47,10 @@ struct Mosaic {
   struct Client {
     std::optional<Weights> loc;    // none: never took part
     std::optional<Frozen> frozen;  // only during the fit
-    static void fields(auto& m, auto&& f) { f("loc", m.loc), f("frozen", m.frozen); }
+    std::optional<Tensor> beta;    // only with weights = "own"
+    static void fields(auto& m, auto&& f) {
+      f("loc", m.loc), f("frozen", m.frozen), f("beta", m.beta);
+    }
   };
   /// Beside g only what the exchange, or an evaluation, needs. In training, beta asks for what a
   /// Newton step needs.
@@ -65,7 +68,8 @@ struct Mosaic {
   using Up = Weighted;
 
   TrainOptions train;
-  std::string experts = "g,pri,ft,loc,lda", cov = "auto";
+  std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common";
+  bool restart = false;
   double fit_at = 0.75, hold = 0.2, k = 20;
   int64_t newton = 10, ft_times = 5;
   static void options(auto& m, auto&& f) {
@@ -80,6 +84,14 @@ struct Mosaic {
           "cov", {"auto", "full", "diag"},
           "covariance of lda's features; auto: full, of 128 random directions if there are more"),
       m.cov);
+    f(one_of("weights", {"common", "own"},
+             "whose weights the pool has: the federation's, or each client's from its own held-out "
+             "rows"),
+      m.weights);
+    f(any("restart",
+          "after the rows are no longer held out, train all models again from the start: two "
+          "federations, the first for the weights"),
+      m.restart);
   }
 
   Server init_server(const Setup& setup) const;
@@ -111,6 +123,8 @@ struct Mosaic {
     int64_t first = 0, slope = 0;
   };
   Sums sums_of(const Server& server, const Setup& setup) const;
+  /// The experts on the held-out rows: [experts, rows, classes].
+  Tensor held_logits(const FeatureMoments& moments, const Frozen& frozen) const;
   /// A client's own, [0] if there are none.
   Tensor message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
                  const Local& local) const;

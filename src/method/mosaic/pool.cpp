@@ -96,4 +96,11 @@ PoolFit newton_step(const PoolFit& fit, const PoolSlope& slope, double memory) {
   return {fit.beta + part * step, curvature, pull};
 }
 
+Tensor best_beta(const Tensor& log_shares, const Tensor& y) {
+  constexpr int kSteps = 30;  // each at most 1 long; ten are enough as a rule
+  auto fit = first_fit(log_shares.size(0));
+  for (int i = 0; i < kSteps; ++i) fit = newton_step(fit, pool_slope(log_shares, y, fit.beta), 0);
+  return fit.beta;
+}
+
 }  // namespace tessera

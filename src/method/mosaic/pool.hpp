@@ -56,4 +56,7 @@ PoolFit first_fit(int64_t experts);
 /// everybody there it is Newton's method. No step is longer than 1.
 PoolFit newton_step(const PoolFit& fit, const PoolSlope& slope, double memory);
 
+/// Where Newton's method ends on these samples alone: weights of the least loss + ridge.
+Tensor best_beta(const Tensor& log_shares, const Tensor& y);
+
 }  // namespace tessera
