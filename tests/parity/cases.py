@@ -12,6 +12,7 @@ class Case:
     train: dict = dataclasses.field(default_factory=lambda: PLAIN)
     participation: float = 1.0
     model: str = "lenet"
+    rounds: int = 3
     note: str = ""
     personal: bool = False  # also the models of an evaluation that trains; needs whole batches
     data: str = "data"      # a folder that federation.py writes
@@ -44,6 +45,10 @@ HF = {"mode": "hf", "alpha": 0.01, "beta": 0.05}
 GAN = {"gan_lr": 0.0003, "gan_batch": 12}
 GAN_WRONG = [{"gan_lr": 0.00033}, {"beta1": 0.9}, {"z": "drawn once"},
              {"generator": "against the old D"}, {"average": "of equals"}]
+MOSAIC = {"train": {"lr": 0.003, "batch": BATCH}, "model": "mlp100", "rounds": 12,
+          "data": "hard"}
+MOSAIC_WRONG = [{"k": 19.0}, {"temperature": "1"}, {"held": "read after training on them"},
+                {"ridge": "none"}]
 
 CASES = [
     Case("fedavg", wrong=[LR]),
@@ -52,6 +57,9 @@ CASES = [
     Case("fedavg", wrong=[LR], **HALF),
     Case("prior", wrong=[LR]),
     Case("prior", wrong=[LR, {"counted": "everybody"}], **HALF),
+    Case("mosaic", wrong=MOSAIC_WRONG, **MOSAIC),
+    Case("mosaic", {"experts": "pri,loc,g", "cov": "diag"}, MOSAIC_WRONG[1:3], participation=0.5,
+         note="three, half", **MOSAIC),
     Case("fedper", wrong=[LR]),
     Case("fedper", wrong=[LR], **HALF),
     Case("fedper", {"head": "mean", "mean_over": "last_round"}, [LR, {"mean_over": "all"}],

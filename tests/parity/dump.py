@@ -61,6 +61,12 @@ class Batches:
             for _ in range(steps):
                 yield self.next()
 
+    def read_all(self, size):
+        """All of `size` rows in order, for something else than training."""
+        if self.left() == 0 or list(self.positions[self.used]) != list(range(size)):
+            raise Mismatch(f"{self.where}: {size} rows should have been read in order")
+        self.used += 1
+
     def finish(self):
         if self.left() > 0:
             raise Mismatch(f"{self.where}: {self.left()} batches were taken but not needed")

@@ -20,9 +20,16 @@ class Network:
         self.head = slice(self.size - head, self.size)
 
     def logits(self, w, x):
+        return F.linear(self.features(w, x), *self.layer_pairs(w)[-1])
+
+    def layer_pairs(self, w):
         pieces = w.split([math.prod(shape) for _, shape in self.layers])
         tensors = [piece.view(shape) for piece, (_, shape) in zip(pieces, self.layers)]
-        pairs = list(zip(tensors[0::2], tensors[1::2]))
+        return list(zip(tensors[0::2], tensors[1::2]))
+
+    def features(self, w, x):
+        """What the head reads."""
+        pairs = self.layer_pairs(w)
         if self.convolutional:
             for weight, bias in pairs[:2]:
                 x = F.max_pool2d(F.relu(F.conv2d(x, weight, bias)), 2)
@@ -30,7 +37,7 @@ class Network:
         x = x.flatten(1)
         for weight, bias in pairs[:-1]:
             x = F.relu(F.linear(x, weight, bias))
-        return F.linear(x, *pairs[-1])
+        return x
 
     def gradient(self, w, batch):
         """Of the mean cross-entropy over a batch (x, y)."""

@@ -38,16 +38,32 @@ def normals(key, count):
     return torch.sqrt(-2 * torch.log(1 - pairs[:, 0])) * torch.cos(2 * math.pi * pairs[:, 1])
 
 
+class Stream:
+    """One number after the other."""
+
+    def __init__(self, key):
+        self.state, self.n = mix(key), 0
+
+    def bits(self):
+        self.n += 1
+        return mix((self.state + GOLDEN * self.n) & WORD)
+
+    def uniform(self):
+        return (self.bits() >> 11) * 2.0 ** -53
+
+    def permutation(self, count):
+        """Fisher–Yates from the end; numbers below n by rejection of the incomplete last block."""
+        order = list(range(count))
+        for size in range(count, 1, -1):
+            draw, limit = WORD, WORD - WORD % size
+            while draw >= limit:
+                draw = self.bits()
+            order[size - 1], order[draw % size] = order[draw % size], order[size - 1]
+        return order
+
+
 def permutation(count, key):
-    """Fisher–Yates from the end; numbers below n by rejection of the incomplete last block."""
-    order, state, n = list(range(count)), mix(key), 0
-    for size in range(count, 1, -1):
-        draw, limit = WORD, WORD - WORD % size
-        while draw >= limit:
-            n += 1
-            draw = mix((state + GOLDEN * n) & WORD)
-        order[size - 1], order[draw % size] = order[draw % size], order[size - 1]
-    return order
+    return Stream(key).permutation(count)
 
 
 def orthonormal_rows(rows, columns, key):
