@@ -49,7 +49,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"fedham", 3}, Case{"fedmetaper-maml", 2}, Case{"pfedht", 2, pictures("vit-s28")},
         Case{"ditto", 3, {"--set", "guard.compress.to=topk", "--set", "guard.zstd.level=3"}},
         Case{"fedavg", 4, {"--set", "guard.secure-aggregation.bits=24"}},
-        Case{"fedbn", 2, pictures("lenet16-bn")}),
+        Case{"fedbn", 2, pictures("lenet16-bn")},
+        Case{"mosaic", 3, {"--set", "rounds=8", "--set", "data.newcomers=1"}}),
     [](const auto& which) {
       auto name = fmt::format("{}_{}", which.param.method, which.param.ranks);
       std::replace(name.begin(), name.end(), '-', '_');
