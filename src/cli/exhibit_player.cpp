@@ -128,11 +128,10 @@ Status ExhibitPlayer::take(const Cell& cell, Result<CellRecord> record) {
 
 Result<CellRecord> ExhibitPlayer::run(const Cell& cell, const std::string& label,
                                       const std::atomic<bool>* stop) {
-  // What comes out does not depend on what is saved when. States after every round, and models that
-  // are deleted at once, would take a third of a short cell's time.
+  // What comes out does not depend on what is saved when. States after every round would take a
+  // third of a short cell's time.
   auto experiment = cell.experiment();
   experiment.federation.checkpoint_every = 0;
-  if (!args_.keep) experiment.output.clients = "none";
   const auto key = data_of(experiment);
   if (const auto gone = missing_.find(key.substr(key.find('\n'))); gone != missing_.end())
     return fail(Error::kNotFound, "{}", gone->second);

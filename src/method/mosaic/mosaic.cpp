@@ -172,7 +172,7 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
     frozen = freeze(me, down.g, rows, local);
   const auto sums = message(down, frozen, rows, local) / std::max(weight, 1.0);
   if (exchange != Exchange::kNone && exchange != Exchange::kClosing) out.next.frozen = frozen;
-  if (weights == "own" && down.beta)
+  if (weights == "own" && down.beta && !me.beta)  // what it follows from is frozen
     out.next.beta =
         best_beta(expert_log_shares(held_logits(*down.moments, *frozen), down.temperature.value()),
                   labels_of(rows.held));
