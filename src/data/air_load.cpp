@@ -142,6 +142,9 @@ Result<std::vector<Site>> read_sites(const std::vector<AirPlace>& places,
         read_or_kept<AirSeries>(fmt::format("air {} {} {}", place.name, place.column, path), read));
     auto windows = air_windows(series, options.window, options.stride);
     keep_period(windows, series, options);
+    // Every site by the same factor, so that counts stay as unequal as they are.
+    if (options.shrink > 1)
+      thin(windows, std::max<int64_t>(std::ssize(windows) / options.shrink, 1));
     if (options.windows > 0) thin(windows, options.windows);
     sites.push_back({place.name, std::move(series), std::move(windows), {}});
   }

@@ -189,6 +189,17 @@ TEST(Air, CountsAreRealOrCutToTheSmallest) {
   // other one lacks 37 … 49, whose hours or label are missing: 52, parts from 61 and 66, of 33, 2
   // and 11.
   EXPECT_THAT(windows(), HasSubstr("2 sites, 105 windows of 3 hours: 46 to 59 per site, mean 52"));
+  // Of 65 and 52 windows every second one: 32 and 26, less those that overlap a later part (3
+  // hours: one or two at either cut, where it had been three). A cap would have made them equal.
+  options.shrink = 2;
+  const auto thinned = load_federation(options, 1);
+  const auto count = [&](int client) {
+    const auto& data = thinned->clients[static_cast<size_t>(client)];
+    return static_cast<double>(data.train.size() + data.val.size() + data.test.size());
+  };
+  EXPECT_NEAR(count(0), 29, 1);
+  EXPECT_NEAR(count(1), 23, 1);
+  options.shrink = 1;
   options.balanced = true;
   EXPECT_THAT(windows(),
               HasSubstr("92 windows of 3 hours: 46 to 46 per site, mean 46, deviation 0"));

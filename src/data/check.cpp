@@ -22,7 +22,7 @@ struct SetInfo {
 
 const std::vector<SetInfo>& sets() {
   static const Keys kImages{"scale", "train_samples", "test_samples", "val"};
-  static const Keys kAir{"balanced", "window", "stride",     "windows",
+  static const Keys kAir{"balanced", "window", "stride",     "windows", "shrink",
                          "from",     "until",  "station_id", "stats"};
   static const Keys kOwn{"val",  "client", "label", "categorical", "ignore",     "class_names",
                          "test", "order",  "gap",   "seed",        "standardize"};

@@ -37,7 +37,7 @@ struct DataOptions {
   bool built = false;            // mnistm
   bool gray = false;             // mnistm
   bool balanced = false;         // vmnist, air
-  int64_t shrink = 1;            // vmnist
+  int64_t shrink = 1;            // vmnist, air
   int64_t window = 48;           // air, hours
   int64_t stride = 1;            // air, hours
   int64_t windows = 0;           // air, per client; 0: all
@@ -116,7 +116,7 @@ struct DataOptions {
     f(any("built", "mnistm: build 60,000 + 10,000 images from mnist and cifar10"), o.built);
     f(any("gray", "mnistm: luminance instead of colour"), o.gray);
     f(any("balanced", "vmnist, air: the same number of samples for every client"), o.balanced);
-    f(between("shrink", 1, 1000, "vmnist: divide all counts by this"), o.shrink);
+    f(between("shrink", 1, 1000, "vmnist, air: divide all counts by this"), o.shrink);
     f(between("window", 1, 1000, "air: hours of input before the predicted hour"), o.window);
     f(between("stride", 1, 1000, "air: hours between the starts of two windows"), o.stride);
     f(at_least("windows", 0, "air: windows kept per client, evenly over the period; 0: all"),

@@ -26,6 +26,9 @@ Tensor Reader::logits(const Readings& readings) const {
     if (name == "ft") own = readings.ft;
     if (name == "loc") own = readings.loc;
     if (name == "lda" && lda) own = lda->scores(readings.features);
+    if (name == "last")
+      own = follows.defined() && readings.bins.defined() ? follows.index_select(0, readings.bins)
+                                                         : at::zeros_like(pri);
     if (!own.defined()) own = pri;
     const auto fine = at::isfinite(own).all(1, /*keepdim=*/true);
     out.push_back(at::where(fine, own.to(at::kDouble), pri));

@@ -2,6 +2,8 @@
 // (LDA) that a client makes of them and of its own samples (docs/methods.md §12.2).
 #pragma once
 
+#include <optional>
+
 #include "data/client_data.hpp"
 #include "model/model.hpp"
 
@@ -14,11 +16,13 @@ struct ClassSums {
 };
 
 /// What all samples of a federation have in common, float32: class shares pi [classes], class means
-/// [classes, p], and the covariance within classes [p, p], or its diagonal [p].
+/// [classes, p], and the covariance within classes [p, p], or its diagonal [p]; and where it was
+/// asked for, the shares of classes after each bin of the last value [bins, classes].
 struct FeatureMoments {
   Tensor pi, means, within;
+  std::optional<Tensor> follows = std::nullopt;
   static void fields(auto& m, auto&& f) {
-    f("pi", m.pi), f("means", m.means), f("within", m.within);
+    f("pi", m.pi), f("means", m.means), f("within", m.within), f("follows", m.follows);
   }
 };
 

@@ -67,6 +67,11 @@ MomentShape Mosaic::shape(const Model& model) const {
   return {head.classes, cov == "auto" ? std::min(p, kMostFeatures) : p, cov == "diag"};
 }
 
+int64_t Mosaic::follows(const Model& model) const {
+  const int64_t classes = linear_head(model.layout())->classes;
+  return has_expert(names(), "last") ? kBinsOfAClass * classes * classes : 0;
+}
+
 FeatureMap Mosaic::features(const Setup& setup) const {
   const int64_t p = shape(setup.model).p, width = linear_head(setup.model.layout())->width;
   if (p == 0 || p == width) return {p};
@@ -100,7 +105,7 @@ Mosaic::Sums Mosaic::sums_of(const Server& server, const Setup& setup) const {
   const auto e = std::ssize(names());
   Sums out;
   if (due == Exchange::kMoments || due == Exchange::kClosing)
-    out.first = shape(setup.model).numel();
+    out.first = shape(setup.model).numel() + follows(setup.model);
   if (due == Exchange::kTemperatures) out.first = e * tried_temperatures().numel();
   if (plan.weighs(due, server.done)) out.slope = e + e * (e + 1) / 2;
   return out;
@@ -124,8 +129,15 @@ Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows
   const int64_t n = rows.held.train_size();
   Frozen out{at::full({3, n, form.classes}, NAN, at::kFloat), at::empty({n, form.p}),
              class_sums(training_features(local.model, g, rows.kept, map), form)};
+  const auto& last = local.data.last_label;
+  if (follows(local.model) > 0 && last) {
+    out.follows = follow_counts(rows.kept);
+    out.bins = at::empty({n}, at::kLong);
+  }
   if (n == 0) return out;
-  const auto seen = nets.read(local.model, rows.held.range(Part::kTrain, 0, n).x, map);
+  const auto x = rows.held.range(Part::kTrain, 0, n).x;
+  if (out.bins) out.bins = last_bins(*last, x);
+  const auto seen = nets.read(local.model, x, map);
   out.logits[0].copy_(seen.g);
   if (seen.ft.defined()) out.logits[1].copy_(seen.ft);
   if (seen.loc.defined()) out.logits[2].copy_(seen.loc);
@@ -134,8 +146,13 @@ Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows
 }
 
 Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen) const {
-  return make_reader(names(), moments, frozen.own, k, true)
-      .logits({frozen.logits[0], frozen.logits[1], frozen.logits[2], frozen.features});
+  auto reader = make_reader(names(), moments, frozen.own, k, true);
+  Readings seen{frozen.logits[0], frozen.logits[1], frozen.logits[2], frozen.features};
+  if (frozen.follows && frozen.bins && moments.follows) {
+    reader.follows = log_follow_shares(*frozen.follows, *moments.follows, k);
+    seen.bins = *frozen.bins;
+  }
+  return reader.logits(seen);
 }
 
 Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
@@ -146,6 +163,7 @@ Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, co
     const auto& counted = exchange == Exchange::kMoments ? rows.kept : local.data;
     const auto phi = training_features(local.model, down.g, counted, features(local.setup));
     out.push_back(moment_sums(phi, shape(local.model)));
+    if (follows(local.model) > 0) out.push_back(follow_counts(counted).flatten());
   }
   if (!down.moments) return at::cat(out);
   const auto logits = held_logits(*down.moments, *frozen);
@@ -210,8 +228,13 @@ Mosaic::Server Mosaic::aggregate(Server server, std::span<const Received<Up>> up
   const auto sums = value.b.slice(0, buffers).to(at::kDouble) * static_cast<double>(weight);
   const auto front = sums.slice(0, 0, first), back = sums.slice(0, first);
   if (due != Exchange::kClosing) server.g = {value.w, value.b.slice(0, 0, buffers).clone()};
-  if (due == Exchange::kMoments || due == Exchange::kClosing)
-    server.moments = moments_of(front, shape(setup.model));
+  if (due == Exchange::kMoments || due == Exchange::kClosing) {
+    const auto form = shape(setup.model);
+    server.moments = moments_of(front.slice(0, 0, form.numel()), form);
+    if (follows(setup.model) > 0)
+      server.moments.follows =
+          follow_shares(front.slice(0, form.numel()).view({-1, form.classes})).to(at::kFloat);
+  }
   if (due == Exchange::kTemperatures) server.temperature = best_temperatures(front.view({e, -1}));
   if (slope > 0) {
     const PoolSlope found{0, back.slice(0, 0, e), symmetric(back.slice(0, e), e)};
@@ -232,11 +255,14 @@ Personal Mosaic::personalize(const Client& me, const Down& down, const Local& lo
   const auto all = known ? *down.moments : form.unknown();
   const auto map = known ? features(local.setup) : FeatureMap{};
   const auto phi = training_features(local.model, down.g, local.data, map);
-  const auto reader = make_reader(names(), all, class_sums(phi, form), k, known);
-  const auto pool = [&model = local.model, nets, reader, map,
+  auto reader = make_reader(names(), all, class_sums(phi, form), k, known);
+  const auto last = all.follows ? local.data.last_label : nullptr;
+  if (last) reader.follows = log_follow_shares(follow_counts(local.data), *all.follows, k);
+  const auto pool = [&model = local.model, nets, reader, map, last,
                      beta = me.beta ? *me.beta : down.beta.value(),
                      temperature = down.temperature.value()](const Tensor& x) {
-    const auto seen = nets.read(model, x, map);
+    auto seen = nets.read(model, x, map);
+    if (last) seen.bins = last_bins(*last, x);
     const auto logits = reader.logits(seen);
     const auto there = without_missing(beta, reader.there(seen));
     return std::pair(logits, pooled_log_shares(expert_log_shares(logits, temperature), there));
@@ -281,7 +307,7 @@ std::vector<Exhibit> Mosaic::exhibits(const Server& server, const Evaluated& eva
 }
 
 Status Mosaic::check(const Setup& setup) const {
-  static const ExpertNames kAll{"g", "pri", "ft", "loc", "lda"};
+  static const ExpertNames kAll{"g", "pri", "ft", "loc", "lda", "last"};
   const auto mine = names();
   for (const auto& name : mine)
     if (!has_expert(kAll, name))
@@ -314,11 +340,14 @@ Status Mosaic::check(const Client& me, const Setup& setup) const {
   if (me.beta && !is(*me.beta, at::kDouble, {std::ssize(names())}))
     return fail(Error::kInvalid, "mosaic: a client's own weights must be {}", names().size());
   if (!me.frozen) return ok();
-  const auto& [logits, features, own] = *me.frozen;
-  const int64_t n = logits.dim() == 3 ? logits.size(1) : -1;
+  const auto& [logits, features, own, bins, after] = *me.frozen;
+  const int64_t n = logits.dim() == 3 ? logits.size(1) : -1, most = kBinsOfAClass * form.classes;
+  const bool past = !bins || (is(*bins, at::kLong, {n}) && bins->ge(0).all().item<bool>() &&
+                              bins->lt(most).all().item<bool>());
   if (is(logits, at::kFloat, {3, n, form.classes}) && is(features, at::kFloat, {n, form.p}) &&
       is(own.counts, at::kDouble, {form.classes}) &&
-      is(own.sums, at::kDouble, {form.classes, form.p}))
+      is(own.sums, at::kDouble, {form.classes, form.p}) && past &&
+      (!after || is(*after, at::kDouble, {most, form.classes})))
     return ok();
   return fail(Error::kInvalid, "mosaic: what a client kept of its held-out rows does not fit");
 }
@@ -336,7 +365,8 @@ MethodInfo mosaic() {
                        {.tensor = "value.b",
                         .what = Tells::kStatistics,
                         .words =
-                            "class counts, sums of its features and sums over held-out samples",
+                            "class counts, sums of its features and sums over held-out samples; "
+                            "with expert last also which classes followed which values",
                         .only = "once the pool is fitted"}},
             .peers = Shown::kSum,
             .sent = "the mean model and the sums of all",

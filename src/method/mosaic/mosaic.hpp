@@ -16,6 +16,7 @@
 #include "method/method.hpp"
 #include "method/mosaic/experts.hpp"
 #include "method/mosaic/held_rows.hpp"
+#include "method/mosaic/last_value.hpp"
 #include "method/mosaic/pool.hpp"
 #include "method/mosaic/schedule.hpp"
 
@@ -37,11 +38,14 @@ struct Mosaic {
   /// What a client's experts said of its held-out rows before it trained on them; numbers that are
   /// not finite stand for experts it had not.
   struct Frozen {
-    Tensor logits;    // float32 [3, rows, classes]: g, ft, loc
-    Tensor features;  // float32 [rows, p]
-    ClassSums own;    // of the rows it had trained on
+    Tensor logits;                                 // float32 [3, rows, classes]: g, ft, loc
+    Tensor features;                               // float32 [rows, p]
+    ClassSums own;                                 // of the rows it had trained on
+    std::optional<Tensor> bins = std::nullopt;     // int64 [rows]: of the last values, for `last`
+    std::optional<Tensor> follows = std::nullopt;  // float64 [bins, classes]: as own
     static void fields(auto& m, auto&& f) {
-      f("logits", m.logits), f("features", m.features), f("own", m.own);
+      f("logits", m.logits), f("features", m.features), f("own", m.own), f("bins", m.bins),
+          f("follows", m.follows);
     }
   };
   struct Client {
@@ -73,7 +77,7 @@ struct Mosaic {
   double fit_at = 0.75, hold = 0.2, k = 20;
   int64_t newton = 10, ft_times = 5;
   static void options(auto& m, auto&& f) {
-    f(names_of("experts", "who is in the pool: g, pri, ft, loc, lda or some of them"), m.experts);
+    f(names_of("experts", "who is in the pool: some of g, pri, ft, loc, lda, last"), m.experts);
     f(between("fit_at", 0.05, 0.95, "share of the rounds after which the pool is fitted"),
       m.fit_at);
     f(between("hold", 0.01, 0.9, "share of a client's training rows held out until then"), m.hold);
@@ -113,6 +117,8 @@ struct Mosaic {
 
   ExpertNames names() const;
   MomentShape shape(const Model& model) const;
+  /// How many counts `last` needs: classes after bins of the last value; 0 without it.
+  int64_t follows(const Model& model) const;
   FeatureMap features(const Setup& setup) const;
   MosaicSchedule schedule(const Setup& setup) const { return {setup.rounds, fit_at, newton}; }
 
