@@ -50,6 +50,7 @@ MethodInfo heurpfedla();
 MethodInfo pfedgp();
 MethodInfo prior();
 MethodInfo mosaic();
+MethodInfo mosaic_groups();
 
 namespace {
 
@@ -123,6 +124,7 @@ std::vector<MethodInfo>& table() {
       voteless(beyond(prior(), "sends the shares of a client's classes beside its model"),
                "trains nothing for a client and only counts its classes"),
       beyond(mosaic(), "sends moments of a client's features beside its model"),
+      beyond(mosaic_groups(), "sends moments of a client's features beside its model"),
   };
   // clang-format on
   return lines;

@@ -397,6 +397,104 @@ TEST(Mosaic, ShowsItsWeightsAndWhatEachExpertIsWorth) {
   EXPECT_EQ(odd.size(), 1U);
 }
 
+// Two classes, below and above 0.5. Client 0 saw class 1 follow 0.6 and 0.7 (bin 4: 0.5 to 0.75)
+// once each; client 1 class 0 follow 0.6 twice and class 1 once.
+TEST(Mosaic, LastIsWhatFollowedSuchAValue) {
+  ToyOptions options{.method = "mosaic", .words = {{"experts", "g,last"}}};
+  options.rounds = 8, options.train.lr = 0.2;
+  Federation data;
+  data.sample_shape = {1}, data.classes = 2;
+  data.clients = {napkin_client({0.6F, 0.7F}, {1, 1}),
+                  napkin_client({0.6F, 0.6F, 0.6F}, {0, 0, 1})};
+  for (auto& client : data.clients)
+    client.last_label = std::make_shared<LastLabel>(LastLabel{0, {0.5F}});
+  Toy toy(std::move(data), std::make_shared<LineModel>(), options);
+  toy.play(1, 8);
+  auto server = toy.server();
+  server["fit.beta"] = at::tensor({0.0, 1.0}, at::kDouble);
+  server["temperature"] = at::ones({2}, at::kDouble);
+  // Of all five samples 2 and 3, so shares 3/7 and 4/7; after bin 4 (2 + 3/7) / 6 and (3 + 4/7)
+  // / 6.
+  const double zero = (2 + 3.0 / 7) / 6, one = (3 + 4.0 / 7) / 6;
+  const auto asked = at::tensor({0.74F, -9.0F}).view({2, 1});
+  const auto shown = predicted(toy, server, 0, asked).to(at::kDouble).softmax(1);
+  EXPECT_NEAR(shown[0][1].item<double>(), (2 + 20 * one) / 22, 2e-6);
+  EXPECT_NEAR(shown[1][1].item<double>(), 4.0 / 7, 2e-6) << "nobody saw such a value";
+  const auto other = predicted(toy, server, 1, asked).to(at::kDouble).softmax(1);
+  EXPECT_NEAR(other[0][0].item<double>(), (2 + 20 * zero) / 23, 2e-6);
+}
+
+/// Four clients and a newcomer on LineModel, of two kinds: classes 0 and 1 lie at 0 and 1, or at 10
+/// and 11.
+Toy kinds_toy(double apart) {
+  ToyOptions options{.method = "mosaic-groups", .numbers = {{"apart", apart}}};
+  options.rounds = 12, options.train.batch = 100, options.train.lr = 0.02;
+  Federation data;
+  data.sample_shape = {1}, data.classes = 2;
+  for (const float from : {0.0F, 10.0F, 0.0F, 10.0F, 10.0F}) {
+    std::vector<float> x;
+    for (const float wobble : {-0.2F, 0.0F, 0.1F, 0.2F, 0.3F})
+      x.insert(x.end(), {from + wobble, from + 1 + wobble});
+    auto client = napkin_client(x, {0, 1, 0, 1, 0, 1, 0, 1, 0, 1});
+    (std::ssize(data.clients) < 4 ? data.clients : data.newcomers).push_back(std::move(client));
+  }
+  return Toy(std::move(data), std::make_shared<LineModel>(), options);
+}
+
+TEST(MosaicGroups, KindsGoOnByThemselves) {
+  auto toy = kinds_toy(0.03);
+  toy.play(1, 3);  // a quarter of the rounds: groups are formed
+  const auto start = toy.server();
+  for (ClientId id = 0; id < 4; ++id)
+    EXPECT_EQ(start.at("member@" + std::to_string(id)).item<int64_t>(), id % 2) << id;
+  EXPECT_TRUE(start.at("groups@0.pool.g.w").equal(start.at("groups@1.pool.g.w")));
+  toy.play(4, 4);
+  for (const ClientId first : {0, 1}) {
+    std::vector<Weighted> parts;
+    for (const ClientId id : {first, first + 2}) {
+      const auto key = derive(toy.session->seed(), Purpose::kLocal, 4, id);
+      const auto local = toy.local(id, 4, key);
+      const auto kept =
+          hold_rows(local.data, 0.2, derive(local.setup.key, Purpose::kClient, id, 1)).kept;
+      const Weights g{start.at("whole.g.w"), at::empty({0})};
+      TrainOptions train;
+      train.batch = 100, train.lr = 0.02;
+      parts.push_back({local_sgd(g, Site{*toy.model, kept, 4, key}, train).weights, 10});
+    }
+    const auto now = toy.server().at("groups@" + std::to_string(first) + ".pool.g.w");
+    EXPECT_TRUE(at::allclose(now, mean(parts).w, 1e-5, 1e-7)) << first;
+  }
+}
+
+TEST(MosaicGroups, ANewcomerFindsItsKind) {
+  auto toy = kinds_toy(0.03);
+  toy.play(1, 12);
+  const auto server = toy.server();
+  const auto down = toy.download_guest(server, std::nullopt, 4);
+  EXPECT_TRUE(down.at("measure").item<bool>());
+  const auto local = toy.local(4, 12, 42, Why::kJoin);
+  const auto up = toy.method->local_update(toy.fresh(4), down, local).upload;
+  const auto guest = toy.learn(server, std::nullopt, up);
+  EXPECT_EQ(guest.at("group").item<int64_t>(), 1);
+  EXPECT_TRUE(
+      toy.download_guest(server, guest, 4).at("body.g.w").equal(server.at("groups@1.pool.g.w")));
+}
+
+TEST(MosaicGroups, WithoutKindsItIsMosaic) {
+  auto options = twelve();
+  options.words = {{"experts", "g,pri,ft,loc,lda,last"}};
+  auto plain = make_toy(options);
+  options.method = "mosaic-groups";
+  options.numbers.emplace_back("apart", 1e9);
+  auto grouped = make_toy(options);
+  plain.play(1, 12), grouped.play(1, 12);
+  EXPECT_FALSE(grouped.server().contains("member@0"));
+  for (const char* name : {"g.w", "fit.beta", "temperature", "moments.means"})
+    EXPECT_TRUE(at::allclose(plain.server().at(name),
+                             grouped.server().at(std::string("whole.") + name), 1e-4, 1e-6))
+        << name;
+}
+
 TEST(Mosaic, NamesOfExpertsAreChecked) {
   const auto toy = line_toy({.method = "fedavg"});
   for (const char* names : {"g,best", "", "g,g"}) {

@@ -44,6 +44,18 @@ TEST(Reader, PriStandsInForWhatIsMissingOrNotFinite) {
   EXPECT_TRUE(reader.there(seen).equal(at::tensor({1, 1, 1, 0, 0}).to(at::kBool)));
 }
 
+TEST(Reader, LastIsWhatFollowsOrSaysNothing) {
+  const auto follows = at::tensor({-1.0, -2.0, -3.0, -4.0}, at::kDouble).view({2, 2});
+  const Reader knows{{"g", "last"}, kShift, std::nullopt, follows},
+      knows_not{{"g", "last"}, kShift, std::nullopt};
+  const auto g = at::tensor({1.0F, 2.0F}).view({1, 2});
+  const Readings seen{g, {}, {}, {}, at::tensor({1}, at::kLong)};
+  EXPECT_TRUE(knows.logits(seen)[1].equal(follows.slice(0, 1)));
+  EXPECT_TRUE(knows.logits({g, {}, {}, {}})[1].eq(0).all().item<bool>());
+  EXPECT_TRUE(knows_not.logits(seen)[1].eq(0).all().item<bool>());
+  EXPECT_TRUE(knows_not.there(seen).all().item<bool>()) << "nobody has to stand in for it";
+}
+
 TEST(MosaicSchedule, FortyRounds) {
   const MosaicSchedule s{40};
   EXPECT_TRUE(s.holds(30));

@@ -12,14 +12,16 @@ namespace {
 const LastLabel kLast{1, {1.0F, 3.0F}};
 
 TEST(LastValue, EveryClassHasFourBins) {
-  EXPECT_EQ(bin_limits(kLast), (std::vector<float>{-0.5F, 0, 0.5F, 1, 1.5F, 2, 2.5F, 3, 3.5F, 4, 4.5F}));
+  EXPECT_EQ(bin_limits(kLast),
+            (std::vector<float>{-0.5F, 0, 0.5F, 1, 1.5F, 2, 2.5F, 3, 3.5F, 4, 4.5F}));
   EXPECT_EQ(bin_limits({0, {2.0F}}),
             (std::vector<float>{1.25F, 1.5F, 1.75F, 2, 2.25F, 2.5F, 2.75F}));
 }
 
 // A value on a limit belongs to the class below it, as for persistence.
 TEST(LastValue, BinsLieInsideClasses) {
-  const auto x = at::tensor({9.0F, -7.0F, 9.0F, 1.0F, 9.0F, 1.1F, 9.0F, 3.0F, 9.0F, 80.0F}).view({5, 2});
+  const auto x =
+      at::tensor({9.0F, -7.0F, 9.0F, 1.0F, 9.0F, 1.1F, 9.0F, 3.0F, 9.0F, 80.0F}).view({5, 2});
   const auto bins = last_bins(kLast, x);
   EXPECT_TRUE(bins.equal(at::tensor({0, 3, 4, 7, 11}, at::kLong)));
   EXPECT_TRUE(bins.floor_divide(4).equal(at::tensor({0, 0, 1, 1, 2}, at::kLong)));

@@ -14,7 +14,8 @@ constexpr double kRidge = 0.1;     // share of the covariance that becomes spher
 
 Tensor upper_triangle(int64_t p) { return at::triu_indices(p, p, 0, at::kLong); }
 
-/// `within` with its ridge; of features that never vary, the unit matrix.
+}  // namespace
+
 Tensor ridged(const Tensor& within) {
   const bool diagonal = within.dim() == 1;
   const auto variances = diagonal ? within : within.diagonal();
@@ -25,7 +26,6 @@ Tensor ridged(const Tensor& within) {
   return out;
 }
 
-/// covariance^-1 · rhs, rhs [p, classes].
 Tensor solved(const Tensor& covariance, const Tensor& rhs) {
   if (covariance.dim() == 2) {
     const auto [factor, info] = at::linalg_cholesky_ex(covariance);
@@ -34,8 +34,6 @@ Tensor solved(const Tensor& covariance, const Tensor& rhs) {
   const auto variances = covariance.dim() == 2 ? covariance.diagonal() : covariance;
   return rhs / variances.unsqueeze(1);
 }
-
-}  // namespace
 
 int64_t MomentShape::numel() const {
   return classes + classes * p + (diagonal ? p : p * (p + 1) / 2);

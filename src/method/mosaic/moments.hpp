@@ -58,6 +58,12 @@ Tensor moment_sums(const Examples& phi, const MomentShape& shape);
 /// What the sum of messages says. A class that nobody has gets the mean of all samples.
 FeatureMoments moments_of(const Tensor& sums, const MomentShape& shape);
 
+/// `within` as it is used: a tenth of it replaced by its mean variance on the diagonal; of features
+/// that never vary, the unit matrix. float64, like all here.
+Tensor ridged(const Tensor& within);
+/// covariance^-1 · rhs, rhs [p, n]; by the diagonal alone where it cannot be inverted (rounding).
+Tensor solved(const Tensor& covariance, const Tensor& rhs);
+
 /// Scores of features: phi · slope + offset, one column per class. float64.
 struct Discriminant {
   Tensor slope, offset;  // [p, classes], [classes]
@@ -65,8 +71,7 @@ struct Discriminant {
 };
 
 /// The client's class means are drawn towards the federation's as if it had `k` more samples of
-/// each class; a tenth of the covariance is replaced by its mean variance on the diagonal. If that
-/// cannot be inverted (rounding), only its diagonal is used.
+/// each class.
 Discriminant discriminant(const FeatureMoments& all, const ClassSums& own, double k);
 
 }  // namespace tessera

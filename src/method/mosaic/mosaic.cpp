@@ -20,11 +20,6 @@ constexpr uint64_t kLocStream = 1, kFtStream = 2;  // of a round's key; g trains
 constexpr uint64_t kDirectionStream = 3;           // of the initial model's key
 constexpr int64_t kMostFeatures = 128;             // that lda sees, unless cov says otherwise
 
-HeldRows mosaic_rows(const Local& local, double share) {
-  const auto key = derive(local.setup.key, Purpose::kClient, local.client, kHoldStream);
-  return hold_rows(local.data, share, key);
-}
-
 Tensor upper(const Tensor& square) {
   const auto at = at::triu_indices(square.size(0), square.size(0), 0, at::kLong);
   return square.index({at[0], at[1]});
@@ -65,6 +60,11 @@ MomentShape Mosaic::shape(const Model& model) const {
   const auto head = *linear_head(model.layout());
   const int64_t p = has_expert(names(), "lda") ? head.width : 0;
   return {head.classes, cov == "auto" ? std::min(p, kMostFeatures) : p, cov == "diag"};
+}
+
+HeldRows Mosaic::rows_of(const Local& local) const {
+  const auto key = derive(local.setup.key, Purpose::kClient, local.client, kHoldStream);
+  return hold_rows(local.data, hold, key);
 }
 
 int64_t Mosaic::follows(const Model& model) const {
@@ -180,7 +180,7 @@ Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, co
 Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Down& down,
                                                       const Local& local) const {
   const auto exchange = static_cast<Exchange>(down.exchange);
-  const auto rows = mosaic_rows(local, hold);
+  const auto rows = rows_of(local);
   const auto& mine = schedule(local.setup).holds(local.round) ? rows.kept : local.data;
   const auto weight = static_cast<double>(local.data.train_size());
   Step<Client, Up> out{{me.loc, std::nullopt, me.beta}, {down.g, weight}};

@@ -120,6 +120,8 @@ struct Mosaic {
   /// How many counts `last` needs: classes after bins of the last value; 0 without it.
   int64_t follows(const Model& model) const;
   FeatureMap features(const Setup& setup) const;
+  /// Which rows of a client are held out until the fit.
+  HeldRows rows_of(const Local& local) const;
   MosaicSchedule schedule(const Setup& setup) const { return {setup.rounds, fit_at, newton}; }
 
  private:

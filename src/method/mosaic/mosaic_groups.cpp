@@ -1,0 +1,267 @@
+// Mosaic in groups (docs/methods.md §12.3; ours): after a few rounds clients whose features lie
+// elsewhere than everybody's, class by class, go on as federations of their own (groups.hpp), each
+// a mosaic with its own global model, moments and weights. Where nobody lies elsewhere it is mosaic.
+//
+// A client is in one group, downloads that group's model and uploads to it: the traffic of FedAvg.
+// The server has to know who is in which group, so uploads are no sums over everybody. Who was not
+// there at the split stays with the others that were not. With less than full participation nobody
+// is split.
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "method/any_method.hpp"
+#include "method/mosaic/groups.hpp"
+#include "method/mosaic/mosaic.hpp"
+
+namespace tessera {
+namespace {
+
+struct MosaicGroups : Mosaic {
+  struct Group {
+    Mosaic::Server pool;
+    Tensor centre;  // float64 [p]: the mean shift of its clients at the split
+    static void fields(auto& m, auto&& f) { f("pool", m.pool), f("centre", m.centre); }
+  };
+  struct Server {
+    Mosaic::Server whole;      // of all, and after a split of those that are in no group
+    PerClient<Group> groups;   // by number; none: not split
+    FeatureMoments at_split;   // by which shifts are measured
+    PerClient<int64_t> member;  // the group of a client
+    static void fields(auto& m, auto&& f) {
+      f("whole", m.whole), f("groups", m.groups), f("at_split", m.at_split), f("member", m.member);
+    }
+  };
+  struct Down {
+    Mosaic::Down body;
+    bool measure = false;  // whether moments are asked for
+    static void fields(auto& m, auto&& f) { f("body", m.body), f("measure", m.measure); }
+  };
+  struct Up {
+    Weighted body;
+    std::optional<Tensor> moments;  // float64: as moment_sums makes them
+    static void fields(auto& m, auto&& f) { f("body", m.body), f("moments", m.moments); }
+  };
+  /// The group of a newcomer; −1: none.
+  struct Guest {
+    int64_t group = -1;
+    static void fields(auto& m, auto&& f) { f("group", m.group); }
+  };
+
+  MosaicGroups() { experts = "g,pri,ft,loc,lda,last"; }
+
+  double split_at = 0.25, apart = 0.03;
+  static void options(auto& m, auto&& f) {
+    Mosaic::options(m, f);
+    f(between("split_at", 0.01, 0.9, "share of the rounds after which groups are formed"),
+      m.split_at);
+    f(above("apart", 0,
+            "squared distance of two groups' features, in units of that between classes, from which "
+            "on they stay apart"),
+      m.apart);
+  }
+
+  /// The round whose uploads decide; 0: none.
+  int64_t split_round(const Setup& setup) const {
+    const auto held = schedule(setup).last_held();
+    if (setup.participation < 1 || held == 0) return 0;
+    const auto share = static_cast<int64_t>(split_at * static_cast<double>(setup.rounds));
+    return std::clamp<int64_t>(share, 1, held);
+  }
+
+  Server init_server(const Setup& setup) const {
+    const auto form = shape(setup.model);
+    const auto whole = Mosaic::init_server(setup);
+    return {whole, PerClient<Group>({whole, at::zeros({form.p}, at::kDouble)}), form.unknown(),
+            PerClient<int64_t>(0)};
+  }
+
+  const Group* group_of(const Server& server, ClientId client, const Guest* guest) const {
+    if (guest) return server.groups.find(guest->group);
+    const auto* number = server.member.find(client);
+    return number ? server.groups.find(*number) : nullptr;
+  }
+
+  void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup& setup,
+                 const Send<Down, Guest>& send) const {
+    for (const auto& ask : asks) {
+      const auto* group = group_of(server, ask.client, ask.guest);
+      const Ask<> plain{ask.client, ask.why};
+      const bool measure = ask.why == Why::kTrain ? setup.round == split_round(setup)
+                                                  : ask.why == Why::kJoin && !ask.guest;
+      Mosaic::broadcast(group ? group->pool : server.whole, {&plain, 1}, setup,
+                        [&](const Ask<>&, Mosaic::Down body) {
+                          send(ask, {std::move(body), measure});
+                        });
+    }
+  }
+
+  Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
+    Up up;
+    if (down.measure) {
+      const auto phi = training_features(local.model, down.body.g, rows_of(local).kept,
+                                         features(local.setup));
+      up.moments = moment_sums(phi, shape(local.model));
+    }
+    auto step = Mosaic::local_update(me, down.body, local);
+    up.body = std::move(step.upload);
+    return {std::move(step.next), std::move(up), step.loss};
+  }
+
+  Up expected(const Server& server, Why why, const Setup& setup) const {
+    Up out{{Mosaic::expected(server.whole, why, setup)}, std::nullopt};
+    if (why == Why::kJoin || setup.round == split_round(setup))
+      out.moments = at::zeros({shape(setup.model).numel()}, at::kDouble);
+    return out;
+  }
+
+  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
+    constexpr int64_t kNobodys = -1;
+    std::map<int64_t, std::vector<Weighted>> parts;
+    for (const auto& [client, up] : uploads) {
+      const auto* number = server.member.find(client);
+      parts[number ? *number : kNobodys].push_back(up.body);
+    }
+    int64_t done = server.whole.done;
+    for (const auto& [number, some] : parts) {
+      double weight = 0;
+      for (const auto& part : some) weight += part.weight;
+      const Received<Weighted> one{0, {mean(some), weight}};
+      const auto play = [&](Mosaic::Server pool) {
+        pool = Mosaic::aggregate(std::move(pool), {&one, 1}, setup);
+        done = std::max(done, pool.done);
+        return pool;
+      };
+      if (const auto* group = server.groups.find(number))
+        server.groups.put(number, {play(group->pool), group->centre});
+      else
+        server.whole = play(std::move(server.whole));
+    }
+    // All are asked for the same exchange; who had no upload goes without that one.
+    server.whole.done = done;
+    for (const int64_t number : server.groups.ids()) {
+      auto group = *server.groups.find(number);
+      if (group.pool.done == done) continue;
+      group.pool.done = done;
+      server.groups.put(number, std::move(group));
+    }
+    if (setup.round == split_round(setup)) split(server, uploads, setup);
+    return server;
+  }
+
+  ClassSums sums_in(const Tensor& moments, const MomentShape& form) const {
+    return {moments.narrow(0, 0, form.classes),
+            moments.narrow(0, form.classes, form.classes * form.p).view({form.classes, form.p})};
+  }
+
+  void split(Server& server, std::span<const Received<Up>> uploads, const Setup& setup) const {
+    const auto form = shape(setup.model);
+    auto total = at::zeros({form.numel()}, at::kDouble);
+    for (const auto& upload : uploads) total += *upload.body.moments;
+    server.at_split = moments_of(total, form);
+    std::vector<Tensor> shifts, samples;
+    for (const auto& upload : uploads) {
+      const auto own = sums_in(*upload.body.moments, form);
+      shifts.push_back(feature_shift(own, server.at_split));
+      samples.push_back(own.counts.sum());
+    }
+    const auto shift = at::stack(shifts), n = at::stack(samples);
+    const auto number = groups_by_distance(shift_distances(shift, n, server.at_split), apart);
+    const int64_t count = *std::max_element(number.begin(), number.end()) + 1;
+    if (count == 1) return;
+    for (int64_t g = 0; g < count; ++g) {
+      auto sum = at::zeros({form.p}, at::kDouble), all = at::zeros({1}, at::kDouble);
+      for (size_t i = 0; i < number.size(); ++i)
+        if (number[i] == g) sum += shifts[i] * samples[i], all += samples[i];
+      server.groups.put(g, {server.whole, sum / all.clamp_min(1)});
+    }
+    for (size_t i = 0; i < number.size(); ++i) server.member.put(uploads[i].client, number[i]);
+  }
+
+  int64_t exchanges() const { return 1; }
+  Guest learn(const Server& server, const Guest*, const Up& up, const Setup& setup) const {
+    if (server.groups.empty()) return {};
+    const auto own = sums_in(*up.moments, shape(setup.model));
+    std::vector<Tensor> shifts{feature_shift(own, server.at_split)};
+    for (const auto& [number, group] : server.groups) shifts.push_back(group.centre);
+    // Centres are as good as known, so every group has the same chance.
+    const auto n = own.counts.sum().expand({std::ssize(shifts)});
+    return {shift_distances(at::stack(shifts), n, server.at_split)[0].slice(0, 1).argmin().item<int64_t>()};
+  }
+
+  Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
+    return Mosaic::personalize(me, down.body, local, view);
+  }
+  /// As mosaic's, group by group; and who is in which group.
+  std::vector<Exhibit> exhibits(const Server& server, const Evaluated& evaluated,
+                                const Setup& setup) const {
+    auto out = Mosaic::exhibits(server.whole, evaluated, setup);
+    if (server.groups.empty()) return out;
+    auto& pool = out.front();
+    std::vector<Tensor> rows;
+    pool.rows.clear();
+    for (const auto& [number, group] : server.groups) {
+      rows.push_back(group.pool.fit.beta), rows.push_back(group.pool.temperature);
+      pool.rows.push_back(fmt::format("weight, group {}", number + 1));
+      pool.rows.push_back(fmt::format("temperature, group {}", number + 1));
+    }
+    pool.value = at::stack(rows);
+    auto which = at::full({1, setup.clients}, NAN, at::kDouble);
+    for (const auto& [client, number] : server.member)
+      if (client < setup.clients) which[0][client] = static_cast<double>(number + 1);
+    out.push_back({.name = "groups", .title = "The group of each client", .value = which,
+                   .rows = {"group"}});
+    return out;
+  }
+  using Mosaic::check;
+  Status check(const Server& server, const Setup&) const {
+    for (const auto& [client, number] : server.member)
+      if (!server.groups.contains(number))
+        return fail(Error::kInvalid, "mosaic-groups: client {} is in group {}, which there is not",
+                    client, number);
+    return ok();
+  }
+  /// With groups: the mean of their models, by members.
+  Weights global(const Server& server, const Setup&) const {
+    if (server.groups.empty()) return server.whole.g;
+    std::vector<Weighted> parts;
+    for (const auto& [client, number] : server.member)
+      parts.push_back({server.groups.find(number)->pool.g, 1});
+    return mean(parts);
+  }
+};
+
+}  // namespace
+
+MethodInfo mosaic_groups() {
+  return describe<MosaicGroups>(
+      {.name = "mosaic-groups",
+       .line = "mosaic, in groups of clients that see the world alike",
+       .paper = "-",
+       .section = "12.3",
+       .down = "d",
+       .up = "d",
+       .exposure =
+           {.server = {{.tensor = "body.value.w", .words = "its trained model"},
+                       {.tensor = "body.value.b",
+                        .what = Tells::kStatistics,
+                        .words =
+                            "class counts, sums of its features and sums over held-out samples",
+                        .only = "once the pool is fitted"},
+                       {.tensor = "moments",
+                        .what = Tells::kStatistics,
+                        .words = "class counts and moments of its features",
+                        .only = "once, when groups are formed"}},
+            .peers = Shown::kSum,
+            .sent = "the mean model of their group and the sums of its members",
+            .stays = "its own model",
+            .remark = "the server learns who is like whom"},
+       .headline = View::kPost,
+       .statistics = true});
+}
+
+}  // namespace tessera
