@@ -307,7 +307,7 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
   }
   std::vector<std::string> expected{
       // uploads with sums over samples
-      "prior dp", "mosaic dp",
+      "prior dp", "mosaic dp", "mosaic-groups dp",
       // whole models beside changes, or instead of them
       "heurpfedla clip", "heurpfedla dp", "heurpfedla perturb", "heurpfedla prune",
       "heurpfedla reject", "fedpermeta clip", "fedpermeta dp", "fedpermeta perturb",
@@ -317,6 +317,7 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
       "fedacs secure-aggregation", "fedamp secure-aggregation", "pfedla secure-aggregation",
       "heurpfedla secure-aggregation", "pfedhn secure-aggregation", "pfedht secure-aggregation",
       "fedpermeta secure-aggregation", "pfedht-gan secure-aggregation",
+      "mosaic-groups secure-aggregation",
       // nothing is uploaded
       "local secure-aggregation", "majority secure-aggregation", "persistence secure-aggregation",
       // a GAN beside the model, which is trained on virtual samples, too
@@ -345,7 +346,8 @@ TEST(Guards, EveryMethodRunsBehindEveryDefenceOrSaysWhyNot) {
                                         "apfl",
                                         "pfedgp",
                                         "prior",
-                                        "mosaic"};
+                                        "mosaic",
+                                        "mosaic-groups"};
   for (const auto& method : beyond)
     for (const char* guard : {" dp-sgd", " transform"}) expected.push_back(method + guard);
   EXPECT_THAT(refused, ::testing::UnorderedElementsAreArray(expected));

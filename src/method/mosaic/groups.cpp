@@ -10,7 +10,7 @@ namespace {
 
 /// Mean distance between the members of two groups.
 double mean_distance(const Tensor& distances, const std::vector<int64_t>& a,
-               const std::vector<int64_t>& b) {
+                     const std::vector<int64_t>& b) {
   const auto rows = distances.index_select(0, at::tensor(a));
   return rows.index_select(1, at::tensor(b)).mean().item<double>();
 }
@@ -18,7 +18,8 @@ double mean_distance(const Tensor& distances, const std::vector<int64_t>& a,
 using Members = std::vector<std::vector<int64_t>>;
 
 /// The group nearest to the one at `self`, and how near.
-std::pair<size_t, double> nearest_group(const Tensor& distances, const Members& groups, size_t self) {
+std::pair<size_t, double> nearest_group(const Tensor& distances, const Members& groups,
+                                        size_t self) {
   std::pair<size_t, double> out{self, std::numeric_limits<double>::infinity()};
   for (size_t other = 0; other < groups.size(); ++other) {
     if (other == self) continue;

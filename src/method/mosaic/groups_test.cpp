@@ -41,10 +41,11 @@ TEST(Groups, NearOnesAreTogether) {
   EXPECT_THAT(groups_by_distance(far, 100), ElementsAre(0, 0, 0, 0));
 }
 
-// 0 and 1 are joined, then 1.8 to them: 1.3 on average, though only 0.8 from the nearer one.
+// Two pairs whose nearest members are 0.9 apart, but 1.2 on average.
 TEST(Groups, WhatCountsIsTheMeanOverMembers) {
-  const auto far = line({0, 1, 1.8, 1.9});
-  EXPECT_THAT(groups_by_distance(far, 1.2), ElementsAre(0, 0, 1, 1));
+  const auto far = line({0, 0.5, 1.4, 1.5});
+  EXPECT_THAT(groups_by_distance(far, 1), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(groups_by_distance(far, 1.21), ElementsAre(0, 0, 0, 0));
 }
 
 TEST(Groups, NobodyStaysAlone) {

@@ -80,8 +80,12 @@ FeatureMap Mosaic::features(const Setup& setup) const {
 
 Mosaic::Server Mosaic::init_server(const Setup& setup) const {
   const auto n = std::ssize(names());
-  return {setup.model.init(setup.key), 0, shape(setup.model).unknown(), first_fit(n),
-          at::ones({n}, at::kDouble)};
+  const auto form = shape(setup.model);
+  auto moments = form.unknown();
+  if (const int64_t counts = follows(setup.model); counts > 0)
+    moments.follows =
+        follow_shares(at::zeros({counts / form.classes, form.classes}, at::kDouble)).to(at::kFloat);
+  return {setup.model.init(setup.key), 0, moments, first_fit(n), at::ones({n}, at::kDouble)};
 }
 
 void Mosaic::broadcast(const Server& server, std::span<const Ask<>> asks, const Setup& setup,

@@ -1,6 +1,7 @@
 // Mosaic in groups (docs/methods.md §12.3; ours): after a few rounds clients whose features lie
 // elsewhere than everybody's, class by class, go on as federations of their own (groups.hpp), each
-// a mosaic with its own global model, moments and weights. Where nobody lies elsewhere it is mosaic.
+// a mosaic with its own global model, moments and weights. Where nobody lies elsewhere it is
+// mosaic.
 //
 // A client is in one group, downloads that group's model and uploads to it: the traffic of FedAvg.
 // The server has to know who is in which group, so uploads are no sums over everybody. Who was not
@@ -28,12 +29,14 @@ struct MosaicGroups : Mosaic {
     static void fields(auto& m, auto&& f) { f("pool", m.pool), f("centre", m.centre); }
   };
   struct Server {
-    Mosaic::Server whole;      // of all, and after a split of those that are in no group
-    PerClient<Group> groups;   // by number; none: not split
-    FeatureMoments at_split;   // by which shifts are measured
+    Mosaic::Server whole;       // of all, and after a split of those that are in no group
+    PerClient<Group> groups;    // by number; none: not split
+    FeatureMoments at_split;    // by which shifts are measured
+    Weights measured;           // the model whose features they are of
     PerClient<int64_t> member;  // the group of a client
     static void fields(auto& m, auto&& f) {
-      f("whole", m.whole), f("groups", m.groups), f("at_split", m.at_split), f("member", m.member);
+      f("whole", m.whole), f("groups", m.groups), f("at_split", m.at_split),
+          f("measured", m.measured), f("member", m.member);
     }
   };
   struct Down {
@@ -43,7 +46,7 @@ struct MosaicGroups : Mosaic {
   };
   struct Up {
     Weighted body;
-    std::optional<Tensor> moments;  // float64: as moment_sums makes them
+    std::optional<Tensor> moments;  // float32: as moment_sums makes them
     static void fields(auto& m, auto&& f) { f("body", m.body), f("moments", m.moments); }
   };
   /// The group of a newcomer; −1: none.
@@ -59,25 +62,27 @@ struct MosaicGroups : Mosaic {
     Mosaic::options(m, f);
     f(between("split_at", 0.01, 0.9, "share of the rounds after which groups are formed"),
       m.split_at);
-    f(above("apart", 0,
-            "squared distance of two groups' features, in units of that between classes, from which "
-            "on they stay apart"),
+    f(above(
+          "apart", 0,
+          "squared distance of two groups' features, in units of that between classes, from which "
+          "on they stay apart"),
       m.apart);
   }
 
   /// The round whose uploads decide; 0: none.
   int64_t split_round(const Setup& setup) const {
+    constexpr int64_t kEarliest = 2;  // features of an untrained model say little
     const auto held = schedule(setup).last_held();
-    if (setup.participation < 1 || held == 0) return 0;
+    if (setup.participation < 1 || held < kEarliest) return 0;
     const auto share = static_cast<int64_t>(split_at * static_cast<double>(setup.rounds));
-    return std::clamp<int64_t>(share, 1, held);
+    return std::clamp<int64_t>(share, kEarliest, held);
   }
 
   Server init_server(const Setup& setup) const {
     const auto form = shape(setup.model);
     const auto whole = Mosaic::init_server(setup);
     return {whole, PerClient<Group>({whole, at::zeros({form.p}, at::kDouble)}), form.unknown(),
-            PerClient<int64_t>(0)};
+            whole.g, PerClient<int64_t>(0)};
   }
 
   const Group* group_of(const Server& server, ClientId client, const Guest* guest) const {
@@ -88,34 +93,41 @@ struct MosaicGroups : Mosaic {
 
   void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup& setup,
                  const Send<Down, Guest>& send) const {
+    const bool measured = setup.round == split_round(setup);
     for (const auto& ask : asks) {
+      if (ask.why == Why::kJoin && !ask.guest) {
+        send(ask, {{server.measured}, true});
+        continue;
+      }
       const auto* group = group_of(server, ask.client, ask.guest);
       const Ask<> plain{ask.client, ask.why};
-      const bool measure = ask.why == Why::kTrain ? setup.round == split_round(setup)
-                                                  : ask.why == Why::kJoin && !ask.guest;
       Mosaic::broadcast(group ? group->pool : server.whole, {&plain, 1}, setup,
                         [&](const Ask<>&, Mosaic::Down body) {
-                          send(ask, {std::move(body), measure});
+                          send(ask, {std::move(body), measured && ask.why == Why::kTrain});
                         });
     }
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
-    Up up;
+    Up up{nothing(), std::nullopt};
     if (down.measure) {
-      const auto phi = training_features(local.model, down.body.g, rows_of(local).kept,
-                                         features(local.setup));
-      up.moments = moment_sums(phi, shape(local.model));
+      const auto phi =
+          training_features(local.model, down.body.g, rows_of(local).kept, features(local.setup));
+      up.moments = moment_sums(phi, shape(local.model)).to(at::kFloat);
     }
+    if (local.why == Why::kJoin) return {me, std::move(up)};
     auto step = Mosaic::local_update(me, down.body, local);
     up.body = std::move(step.upload);
     return {std::move(step.next), std::move(up), step.loss};
   }
+  /// What a newcomer sends beside its moments.
+  static Weighted nothing() { return {{at::empty({0}), at::empty({0})}, 1}; }
 
   Up expected(const Server& server, Why why, const Setup& setup) const {
-    Up out{{Mosaic::expected(server.whole, why, setup)}, std::nullopt};
-    if (why == Why::kJoin || setup.round == split_round(setup))
-      out.moments = at::zeros({shape(setup.model).numel()}, at::kDouble);
+    const bool joins = why == Why::kJoin;
+    Up out{joins ? nothing() : Mosaic::expected(server.whole, why, setup), std::nullopt};
+    if (joins || setup.round == split_round(setup))
+      out.moments = at::zeros({shape(setup.model).numel()});
     return out;
   }
 
@@ -126,6 +138,7 @@ struct MosaicGroups : Mosaic {
       const auto* number = server.member.find(client);
       parts[number ? *number : kNobodys].push_back(up.body);
     }
+    const auto before = server.whole.g;
     int64_t done = server.whole.done;
     for (const auto& [number, some] : parts) {
       double weight = 0;
@@ -149,19 +162,23 @@ struct MosaicGroups : Mosaic {
       group.pool.done = done;
       server.groups.put(number, std::move(group));
     }
-    if (setup.round == split_round(setup)) split(server, uploads, setup);
+    if (setup.round == split_round(setup)) {
+      server.measured = before;
+      split(server, uploads, setup);
+    }
     return server;
   }
 
   ClassSums sums_in(const Tensor& moments, const MomentShape& form) const {
-    return {moments.narrow(0, 0, form.classes),
-            moments.narrow(0, form.classes, form.classes * form.p).view({form.classes, form.p})};
+    const auto all = moments.to(at::kDouble);
+    return {all.narrow(0, 0, form.classes),
+            all.narrow(0, form.classes, form.classes * form.p).view({form.classes, form.p})};
   }
 
   void split(Server& server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     const auto form = shape(setup.model);
     auto total = at::zeros({form.numel()}, at::kDouble);
-    for (const auto& upload : uploads) total += *upload.body.moments;
+    for (const auto& upload : uploads) total += upload.body.moments->to(at::kDouble);
     server.at_split = moments_of(total, form);
     std::vector<Tensor> shifts, samples;
     for (const auto& upload : uploads) {
@@ -190,7 +207,10 @@ struct MosaicGroups : Mosaic {
     for (const auto& [number, group] : server.groups) shifts.push_back(group.centre);
     // Centres are as good as known, so every group has the same chance.
     const auto n = own.counts.sum().expand({std::ssize(shifts)});
-    return {shift_distances(at::stack(shifts), n, server.at_split)[0].slice(0, 1).argmin().item<int64_t>()};
+    return {shift_distances(at::stack(shifts), n, server.at_split)[0]
+                .slice(0, 1)
+                .argmin()
+                .item<int64_t>()};
   }
 
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
@@ -213,8 +233,8 @@ struct MosaicGroups : Mosaic {
     auto which = at::full({1, setup.clients}, NAN, at::kDouble);
     for (const auto& [client, number] : server.member)
       if (client < setup.clients) which[0][client] = static_cast<double>(number + 1);
-    out.push_back({.name = "groups", .title = "The group of each client", .value = which,
-                   .rows = {"group"}});
+    out.push_back(
+        {.name = "groups", .title = "The group of each client", .value = which, .rows = {"group"}});
     return out;
   }
   using Mosaic::check;
