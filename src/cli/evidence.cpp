@@ -438,7 +438,10 @@ size_t cells_needed(const ExhibitPlan& plan, const Records& records) {
   return known.size() + open.size() * (plan.seeds.size() - 1);
 }
 
-size_t cells_done(const ExhibitPlan& plan, const Records& records) {
+namespace {
+
+/// Digests of the cells that count: rows and columns may share some.
+std::set<std::string> done_cells(const ExhibitPlan& plan, const Records& records) {
   const Evidence evidence(plan, records);
   std::set<std::string> done;
   for (const auto& slot : plan.slots) {
@@ -448,7 +451,19 @@ size_t cells_done(const ExhibitPlan& plan, const Records& records) {
         if ((i == 0 || &candidate == chosen) && records.contains(candidate.digests[i]))
           done.insert(candidate.digests[i]);
   }
-  return done.size();
+  return done;
+}
+
+}  // namespace
+
+size_t cells_done(const ExhibitPlan& plan, const Records& records) {
+  return done_cells(plan, records).size();
+}
+
+double seconds_spent(const ExhibitPlan& plan, const Records& records) {
+  double out = 0;
+  for (const auto& digest : done_cells(plan, records)) out += records.at(digest).wall_seconds;
+  return out;
 }
 
 }  // namespace tessera

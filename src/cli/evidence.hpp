@@ -41,6 +41,7 @@ class Evidence {
   Evidence(const ExhibitPlan& plan, const Records& records) : plan_(plan), records_(records) {}
 
   const ExhibitPlan& plan() const { return plan_; }
+  const Records& records() const { return records_; }
   /// The candidate that the records choose; the only one where there is one; null while the first
   /// seed's are not all there. One that failed is not chosen unless all did.
   const ExhibitCandidate* chosen(const ExhibitSlot& slot) const;
@@ -79,5 +80,7 @@ class Evidence {
 size_t cells_needed(const ExhibitPlan& plan, const Records& records);
 /// Of these, those whose record is there.
 size_t cells_done(const ExhibitPlan& plan, const Records& records);
+/// Wall time of their runs, on whatever machines they ran.
+double seconds_spent(const ExhibitPlan& plan, const Records& records);
 
 }  // namespace tessera

@@ -356,6 +356,16 @@ TEST_F(EvidenceTest, AGridIsChosenByValidationInTheRowsView) {
   EXPECT_EQ(evidence().chosen(slot), &slot.candidates[1]);
 }
 
+// A row that shows another view of the same runs takes no time of its own.
+TEST_F(EvidenceTest, RunTimeCountsARunOnce) {
+  begin("[[row]]\nname = \"A before\"\nmethod = \"fedper@pre\"\n");
+  give("A", "one", {0.8, 0.8, 0.8}), give("B", "one", {0.8, 0.8});
+  ASSERT_EQ(&cell("A", "one", 0), &cell("A before", "one", 0));
+  for (auto& [digest, record] : records_) record.wall_seconds = 10;
+  EXPECT_EQ(seconds_spent(plan_, records_), 50);
+  EXPECT_THAT(reproduced_markdown(reproduced(evidence(), {}), 2), HasSubstr("50 s of run time"));
+}
+
 TEST_F(EvidenceTest, ThePageHasOursAndPublished) {
   begin("[[claim]]\nthat = \"A > B\"\ncolumns = [\"one\"]\n");
   give("A", "one", {0.81, 0.82, 0.83}), give("B", "one", {0.80, 0.80});

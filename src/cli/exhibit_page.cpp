@@ -377,19 +377,19 @@ std::vector<std::string> choice_remarks(const Evidence& evidence) {
 std::vector<std::string> failure_remarks(const Evidence& evidence) {
   std::vector<std::string> out;
   std::set<std::string> processors;
-  double seconds = 0;
   for (const auto& slot : evidence.plan().slots) {
     for (size_t i = 0; i < evidence.plan().seeds.size(); ++i) {
       const auto* cell = evidence.record(slot, i);
       if (!cell) continue;
-      seconds += cell->wall_seconds, processors.insert(cell->processor);
+      processors.insert(cell->processor);
       if (!cell->failed.empty())
         out.push_back(fmt::format("{}, {}, seed {} failed: {}", slot.row->name, slot.column->name,
                                   evidence.plan().seeds[i], cell->failed));
     }
   }
   if (!processors.empty())
-    out.push_back(fmt::format("{} of run time on {}", human_seconds(seconds),
+    out.push_back(fmt::format("{} of run time on {}",
+                              human_seconds(seconds_spent(evidence.plan(), evidence.records())),
                               join({processors.begin(), processors.end()}, " and ")));
   return out;
 }

@@ -127,15 +127,11 @@ Status list_exhibits(const ReproduceArgs& args, const std::vector<PaperExhibit>&
   for (const auto& exhibit : all) {
     TESSERA_ASSIGN(const auto plan, plan_exhibit(exhibit, plan_options(args)));
     const auto done = cells_done(plan, records);
-    double seconds = 0;
-    for (const auto& slot : plan.slots)
-      for (size_t i = 0; i < plan.seeds.size(); ++i)
-        if (const auto* cell = Evidence(plan, records).record(slot, i))
-          seconds += cell->wall_seconds;
     const auto hand = exhibit.cost_at.find(args.size);
-    const auto cost = done == cells_needed(plan, records) ? human_seconds(seconds)
-                      : hand != exhibit.cost_at.end()     ? hand->second
-                                                          : std::string();
+    const auto cost = done == cells_needed(plan, records)
+                          ? human_seconds(seconds_spent(plan, records))
+                      : hand != exhibit.cost_at.end() ? hand->second
+                                                      : std::string();
     table.row({exhibit.id, exhibit.title, cost.empty() ? "–" : cost,
                state_text(done, cells_needed(plan, records))});
     out.push_back({{"id", exhibit.id},
