@@ -197,11 +197,19 @@ void add_reproduce(Cli& cli, ReproduceArgs& args) {
       ->type_name("SIZE")
       ->check(CLI::IsMember({"tiny", "small", "paper"}).description(""))
       ->capture_default_str();
-  sub->add_option("--seeds", args.seeds, "seeds 1 to N (default: what the exhibit says)")
+  sub->add_option("--seeds", args.seeds, "how many seeds (default: what the exhibit says)")
       ->type_name("N")
       ->check(CLI::Range(int64_t{1}, int64_t{1000}));
+  sub->add_option("--first-seed", args.first_seed,
+                  "the first of them; the others follow (default: what the exhibit says)")
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   sub->add_option("--only", args.only, "rows, by name or by method, separated by commas")
       ->type_name("METHODS");
+  sub->add_option("--swap", args.swap,
+                  "another method in the rows of one: fedham=mymethod puts yours into the paper's "
+                  "table; the page says so")
+      ->type_name("METHOD=METHOD");
   sub->add_option("-o,--out", args.out,
                   "where pages and unfinished runs go (default: runs/reproduce)")
       ->type_name("DIR");

@@ -131,7 +131,8 @@ Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions&
     plan.attacks.push_back(attack.text(options.size));
   }
   const auto seeds = options.seeds > 0 ? options.seeds : exhibit.seeds_of(options.size);
-  for (int64_t i = 0; i < seeds; ++i) plan.seeds.push_back(exhibit.first_seed + i);
+  const auto first = options.first_seed > 0 ? options.first_seed : exhibit.first_seed;
+  for (int64_t i = 0; i < seeds; ++i) plan.seeds.push_back(first + i);
   TESSERA_RETURN_IF_ERROR(known_rows(exhibit, options.only));
   for (const auto& metric : exhibit.metrics)
     TESSERA_RETURN_IF_ERROR(metric_spec(metric, exhibit, exhibit.file + ": metrics").status());
@@ -148,6 +149,29 @@ Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions&
     }
   for (const auto& claim : exhibit.claims) TESSERA_RETURN_IF_ERROR(check_claim(plan, claim));
   return plan;
+}
+
+Status swap_method(std::vector<PaperExhibit>& exhibits, const std::string& swap) {
+  const auto cut = swap.find('=');
+  if (cut == 0 || cut == std::string::npos || cut + 1 == swap.size())
+    return fail(Error::kInvalid, "--swap {}: say which method by which, as in fedham=mosaic", swap);
+  const auto from = swap.substr(0, cut), to = swap.substr(cut + 1);
+  std::vector<std::string> known;
+  bool found = false;
+  for (auto& exhibit : exhibits) {
+    bool here = false;
+    for (auto& row : exhibit.rows) {
+      known.push_back(method_name(row));
+      if (known.back() != from) continue;
+      row.method.replace(0, from.size(), to);
+      here = true;
+    }
+    if (here) exhibit.note += fmt::format(" In rows of {}, {} was played.", from, to);
+    found = found || here;
+  }
+  if (found) return ok();
+  return fail(Error::kInvalid, "--swap {}: no row has method '{}'{}", swap, from,
+              suggestion(from, known));
 }
 
 Result<std::vector<PaperExhibit>> load_exhibits(const std::string& dir) {

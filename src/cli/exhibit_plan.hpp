@@ -40,6 +40,7 @@ struct ExhibitPlan {
 struct PlanOptions {
   std::string size = "small";
   int64_t seeds = 0;              // 0: as many as the exhibit says
+  int64_t first_seed = 0;         // 0: the exhibit's
   std::vector<std::string> only;  // names of rows or methods; empty: all
   std::string data_dir;
 };
@@ -47,6 +48,10 @@ struct PlanOptions {
 /// Checks every experiment of the exhibit at this size; touches no data. `exhibit` must outlive the
 /// result. kInvalid is a sentence with file, line and key.
 Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions& options);
+
+/// Another method in the place of one: "fedham=mymethod". Rows keep their names, views and options;
+/// the page says it. kInvalid if it is not of this form, or no row has the method.
+Status swap_method(std::vector<PaperExhibit>& exhibits, const std::string& swap);
 
 /// Beside the exhibits: what their papers' claims came to (load_papers).
 constexpr const char* kPapersFile = "papers.toml";

@@ -20,8 +20,15 @@ using Json = nlohmann::json;
 PlanOptions plan_options(const ReproduceArgs& args) {
   return {.size = args.size,
           .seeds = args.seeds,
+          .first_seed = args.first_seed,
           .only = comma_list(args.only),
           .data_dir = args.data_dir};
+}
+
+Result<std::vector<PaperExhibit>> exhibits_for(const ReproduceArgs& args) {
+  TESSERA_ASSIGN(auto all, load_exhibits(args.exhibits));
+  if (!args.swap.empty()) TESSERA_RETURN_IF_ERROR(swap_method(all, args.swap));
+  return all;
 }
 
 /// "HAM-T2" is itself, "HAM" all of that paper, "all" all.
@@ -236,7 +243,7 @@ Result<int> reproduce_command_on_rank(const ReproduceArgs& given, RankSeat& seat
   auto args = completed(given);
   args.quiet = true;
   const KeepSources keep;
-  TESSERA_ASSIGN(const auto all, load_exhibits(args.exhibits));
+  TESSERA_ASSIGN(const auto all, exhibits_for(args));
   TESSERA_ASSIGN(const auto wanted, exhibits_named(all, args.ids));
   std::list<ExhibitPlan> plans;
   std::list<ExhibitPlayer> players;
@@ -260,7 +267,7 @@ Status reproduce_command(const ReproduceArgs& given) {
     return fail(Error::kInvalid,
                 "name an exhibit, as in `tessera reproduce HAM-T2`; `tessera reproduce --list` has "
                 "them all");
-  TESSERA_ASSIGN(const auto all, load_exhibits(args.exhibits));
+  TESSERA_ASSIGN(const auto all, exhibits_for(args));
   TESSERA_ASSIGN(const auto wanted, exhibits_named(all, args.ids));
   TESSERA_ASSIGN(auto records, read_records(args.records));
   if (args.list) return list_exhibits(args, all, records);

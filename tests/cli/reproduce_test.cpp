@@ -87,6 +87,30 @@ TEST_F(Reproduce, RunsCellsOnceAndShowsThem) {
   EXPECT_EQ(result["cells_ran"], 8);
 }
 
+// The rows of fedper, by ditto, at seeds 7 and 8: runs of their own, and the page says so.
+TEST_F(Reproduce, AnotherMethodAndOtherSeeds) {
+  const auto done = reproduce(
+      {"TOY-T1", "--only", "FedPer", "--swap", "fedper=ditto", "--first-seed", "7", "--quiet"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(records(), 4u);
+  size_t found = 0;
+  for (const auto& record : fs::recursive_directory_iterator(path("x/results")))
+    if (record.is_regular_file()) {
+      const auto it = nlohmann::json::parse(slurp(record.path().string()));
+      EXPECT_THAT(it["seed"].get<int>(), ::testing::AnyOf(7, 8));
+      EXPECT_THAT(it["settings"].dump(), HasSubstr("ditto"));
+      ++found;
+    }
+  EXPECT_EQ(found, 4u);
+  EXPECT_THAT(slurp(path("pages/small/TOY-T1.md")),
+              HasSubstr("In rows of fedper, ditto was played."));
+  const auto none = reproduce({"TOY-T1", "--swap", "fedpar=ditto"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no row has method 'fedpar'; did you mean 'fedper'?"));
+  EXPECT_THAT(reproduce({"TOY-T1", "--swap", "fedper"}).err,
+              HasSubstr("say which method by which"));
+}
+
 TEST_F(Reproduce, ListsSelectsAndWrites) {
   EXPECT_THAT(reproduce({"--list"}).out, HasSubstr("not run"));
   const auto only = reproduce({"TOY", "--only", "fedper", "--quiet"});

@@ -64,7 +64,9 @@ MomentShape Mosaic::shape(const Model& model) const {
 
 HeldRows Mosaic::rows_of(const Local& local) const {
   const auto key = derive(local.setup.key, Purpose::kClient, local.client, kHoldStream);
-  return hold_rows(local.data, hold, key);
+  const auto n = static_cast<double>(std::max<int64_t>(local.data.train_size(), 1));
+  const double share = most_held > 0 ? std::min(hold, static_cast<double>(most_held) / n) : hold;
+  return hold_rows(local.data, share, key);
 }
 
 int64_t Mosaic::follows(const Model& model) const {

@@ -75,12 +75,14 @@ struct Mosaic {
   std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common";
   bool restart = false;
   double fit_at = 0.75, hold = 0.2, k = 20;
-  int64_t newton = 10, ft_times = 5;
+  int64_t newton = 10, ft_times = 5, most_held = 0;
   static void options(auto& m, auto&& f) {
     f(names_of("experts", "who is in the pool: some of g, pri, ft, loc, lda, last"), m.experts);
     f(between("fit_at", 0.05, 0.95, "share of the rounds after which the pool is fitted"),
       m.fit_at);
     f(between("hold", 0.01, 0.9, "share of a client's training rows held out until then"), m.hold);
+    f(at_least("most_held", 0, "rows of a client that are held out at most; 0: any number"),
+      m.most_held);
     f(between("newton", 0, 1000, "Newton steps for the weights, one a round, at most"), m.newton);
     f(between("ft_times", 1, 1000, "training of the expert ft: times train.epochs"), m.ft_times);
     f(above("k", 0, "samples by which lda's class means are drawn to the federation's"), m.k);
