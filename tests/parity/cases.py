@@ -60,6 +60,8 @@ CASES = [
     Case("mosaic", wrong=MOSAIC_WRONG, **MOSAIC),
     Case("mosaic", {"experts": "pri,loc,g", "cov": "diag"}, MOSAIC_WRONG[1:3], participation=0.5,
          note="three, half", **MOSAIC),
+    Case("mosaic-groups", {"experts": "g,pri,ft,loc,lda", "most_held": 3},
+         [MOSAIC_WRONG[0], {"centre": "of equals"}], **MOSAIC | {"data": "kinds"}),
     Case("fedper", wrong=[LR]),
     Case("fedper", wrong=[LR], **HALF),
     Case("fedper", {"head": "mean", "mean_over": "last_round"}, [LR, {"mean_over": "all"}],

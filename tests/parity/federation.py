@@ -5,16 +5,17 @@ SIDE, CLASSES, BATCH = 16, 4, 8
 SIZES = [30, 40, 33, 36, 31, 38]  # unequal: weights by size must matter, and last batches be smaller
 
 
-def write(folder, noise=1.0):
-    """Each class is a pattern of its own; clients see different classes, shifted differently."""
+def write(folder, noise=1.0, kinds=0.0, times=1):
+    """Each class is a pattern of its own; clients see different classes, shifted differently. Every
+    second client's pictures are `kinds` brighter; `times` as many as SIZES say."""
     random = np.random.default_rng(7)
     patterns = random.normal(size=(CLASSES, 1, SIDE, SIDE))
     folder.mkdir()
     for client, size in enumerate(SIZES):
         arrays = {}
-        for part, count in ("train", size), ("test", 8):
+        for part, count in ("train", times * size), ("test", 8):
             y = (client + random.integers(0, 3, count)) % CLASSES
-            x = patterns[y] + 0.3 * client + noise * random.normal(size=(count, 1, SIDE, SIDE))
+            x = patterns[y] + 0.3 * client + kinds * (client % 2) + noise * random.normal(size=(count, 1, SIDE, SIDE))
             arrays["x_" + part], arrays["y_" + part] = x.astype(np.float32), y.astype(np.int64)
         np.savez(folder / f"client-{client}.npz", **arrays)
 

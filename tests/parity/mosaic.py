@@ -65,6 +65,14 @@ class Moments:
             self.within = self.within.diagonal()
 
 
+class Unknown:
+    """Before anything was measured."""
+
+    def __init__(self, classes, p):
+        self.pi, self.means, self.within = (torch.full((classes,), 1 / classes),
+                                            torch.zeros(classes, p), torch.eye(p))
+
+
 class Frozen:
     """What a client's networks say of its held-out rows before it trains on them."""
 
@@ -102,24 +110,27 @@ def pool_loss(shares, y, beta):
                                              reduction="sum")
 
 
-def mosaic(run, options):
-    torch.set_default_dtype(torch.float64)
-    names, k = options["experts"].split(","), options["k"]
-    ridge = 0.0001 if options.get("ridge") == "none" else 0.1
-    diagonal = options["cov"] == "diag"
-    count, epochs = len(names), run.train["epochs"]
-    last = max(min(int(options["fit_at"] * run.rounds + 1e-9), run.rounds - 5), 1)
-    parts = {i: split(run, i, options["hold"]) for i in run.ids}
-    g, loc, frozen, moments, done = run.initial, {}, {}, None, 0
-    temperature, beta = torch.ones(count), torch.full((count,), 1 / count)
-    curvature, pull = torch.zeros(count, count), torch.zeros(count)
-    memory = 1 - len(run.cohort(1)) / len(run.ids)
-    for t, taken in rounds_of(run):
-        closing, fits = t == run.rounds, t > last
-        newton = fits and 2 <= done < 2 + options["newton"]
-        needed = fits and (done <= 1 or newton) and not (closing and not newton)
+class Pool:
+    """A federation of mosaic: its server, and rounds of those of its clients that are taken."""
+
+    def __init__(self, run, options, clients):
+        self.run, self.options, self.clients = run, options, clients
+        self.names = options["experts"].split(",")
+        count = len(self.names)
+        self.g, self.moments, self.done = run.initial, None, 0
+        self.temperature, self.beta = torch.ones(count), torch.full((count,), 1 / count)
+        self.curvature, self.pull = torch.zeros(count, count), torch.zeros(count)
+
+    def play(self, t, taken):
+        run, options, names, g = self.run, self.options, self.names, self.g
+        parts, loc, frozen = self.clients.parts, self.clients.loc, self.clients.frozen
+        k, count, epochs = options["k"], len(names), run.train["epochs"]
+        ridge = 0.0001 if options.get("ridge") == "none" else 0.1
+        closing, fits = t == run.rounds, t > last_held(run, options)
+        newton = fits and 2 <= self.done < 2 + options["newton"]
+        needed = fits and (self.done <= 1 or newton) and not (closing and not newton)
         whole = {i: Rows(run.clients[i], range(run.clients[i].size)) for i in taken}
-        uploads, before = {}, g
+        uploads = {}
         for i, batches in taken.items():
             kept, held = parts[i]
             rows = whole[i] if fits else kept
@@ -131,9 +142,9 @@ def mosaic(run, options):
                     ft = trained(run, sgd, batches, kept, g, options["ft_times"] * epochs)
                 frozen[i] = Frozen(run, g, ft, loc.get(i), kept, held)
                 batches.read_all(kept.size), batches.read_all(held.size)
-            if fits and (done == 0 or closing):
+            if fits and (self.done == 0 or closing):
                 batches.read_all(whole[i].size if closing else kept.size)
-            if needed and done > 0:
+            if needed and self.done > 0:
                 batches.read_all(held.size)
             if "loc" in names:
                 loc[i] = trained(run, Sgd(run, t), batches, rows, loc.get(i, run.initial), epochs)
@@ -141,42 +152,143 @@ def mosaic(run, options):
                 frozen[i].logits[2] = run.network.logits(loc[i], held.x)
             if not closing:
                 uploads[i] = trained(run, Sgd(run, t), batches, rows, g, epochs)
-        old = moments
-        if fits and (done == 0 or closing):
-            moments = Moments(run, before, [whole[i] if closing else parts[i][0] for i in taken],
-                              diagonal, "lda" in names)
+        old = self.moments
+        if fits and (self.done == 0 or closing):
+            self.moments = Moments(run, g, [whole[i] if closing else parts[i][0] for i in taken],
+                                   options["cov"] == "diag", "lda" in names)
         read = lambda i: frozen[i].experts(names, old, k, ridge)
-        if fits and done == 1 and not closing and options.get("temperature") != "1":
+        if fits and self.done == 1 and not closing and options.get("temperature") != "1":
             losses = [sum(label_losses(log_shares(read(i), torch.full((count,), one)), frozen[i].y)
                           for i in taken) for one in TEMPERATURES]
-            temperature = torch.tensor(TEMPERATURES)[torch.stack(losses).argmin(0)]
+            self.temperature = torch.tensor(TEMPERATURES)[torch.stack(losses).argmin(0)]
         if newton:
-            shares = [(log_shares(read(i), temperature), frozen[i].y) for i in taken]
+            shares = [(log_shares(read(i), self.temperature), frozen[i].y) for i in taken]
             loss = lambda b: sum(pool_loss(s, y, b) for s, y in shares)
-            slope = torch.autograd.functional.jacobian(loss, beta)
-            hessian = torch.autograd.functional.hessian(loss, beta)
-            curvature = memory * curvature + hessian
-            pull = memory * pull + hessian @ beta - slope
-            step = torch.linalg.solve(curvature + torch.eye(count), pull + 1 / count) - beta
-            beta = beta + step / max(1.0, step.norm().item())
+            slope = torch.autograd.functional.jacobian(loss, self.beta)
+            hessian = torch.autograd.functional.hessian(loss, self.beta)
+            memory = 1 - len(run.cohort(1)) / len(run.ids)
+            self.curvature = memory * self.curvature + hessian
+            self.pull = memory * self.pull + hessian @ self.beta - slope
+            step = torch.linalg.solve(self.curvature + torch.eye(count), self.pull + 1 / count) - self.beta
+            self.beta = self.beta + step / max(1.0, step.norm().item())
         if uploads:
-            g = average(run, uploads)
+            self.g = average(run, uploads)
         if not fits or closing or not needed:
             for i in taken:
                 frozen.pop(i, None)
-        done += fits and (not closing or done == 0) and (done < 2 or newton)
+        self.done += fits and (not closing or self.done == 0) and (self.done < 2 or newton)
+
+    def dump(self, prefix):
+        return {f"server/{prefix}{name}": value for name, value in {
+            "g.w": self.g, "moments.pi": self.moments.pi, "moments.means": self.moments.means,
+            "moments.within": self.moments.within, "fit.beta": self.beta,
+            "fit.curvature": self.curvature, "fit.pull": self.pull,
+            "temperature": self.temperature}.items()}
+
+
+class Clients:
+    """What clients remember: (kept, held) rows, their own models, and what they froze."""
+
+    def __init__(self, run, options):
+        most = options.get("most_held", 0)
+        share = lambda i: min(options["hold"], most / run.clients[i].size) if most else options["hold"]
+        self.parts = {i: split(run, i, share(i)) for i in run.ids}
+        self.loc, self.frozen = {}, {}
+
+    def dump(self, names):
+        out = {f"client/{i}/loc.w": w for i, w in self.loc.items()}
+        for i, kept in self.frozen.items():
+            blank = torch.full_like(kept.logits[0], math.nan)
+            out |= {f"client/{i}/frozen.logits": torch.stack([blank if z is None else z
+                                                              for z in kept.logits]),
+                    f"client/{i}/frozen.own.counts": kept.counts}
+            if "lda" in names:
+                out |= {f"client/{i}/frozen.features": kept.features,
+                        f"client/{i}/frozen.own.sums": kept.sums}
+        return out
+
+
+def last_held(run, options):
+    return max(min(int(options["fit_at"] * run.rounds + 1e-9), run.rounds - 5), 1)
+
+
+def mosaic(run, options):
+    torch.set_default_dtype(torch.float64)
+    clients = Clients(run, options)
+    pool = Pool(run, options, clients)
+    for t, taken in rounds_of(run):
+        pool.play(t, taken)
     torch.set_default_dtype(torch.float32)
-    out = {"server/g.w": g, "server/moments.pi": moments.pi, "server/moments.means": moments.means,
-           "server/moments.within": moments.within, "server/fit.beta": beta,
-           "server/fit.curvature": curvature, "server/fit.pull": pull,
-           "server/temperature": temperature}
-    out |= {f"client/{i}/loc.w": w for i, w in loc.items()}
-    for i, kept in frozen.items():
-        blank = torch.full_like(kept.logits[0], math.nan)
-        out |= {f"client/{i}/frozen.logits": torch.stack([blank if z is None else z
-                                                          for z in kept.logits]),
-                f"client/{i}/frozen.own.counts": kept.counts}
-        if "lda" in names:
-            out |= {f"client/{i}/frozen.features": kept.features,
-                    f"client/{i}/frozen.own.sums": kept.sums}
+    out = pool.dump("") | clients.dump(pool.names)
+    return {name: value for name, value in out.items() if value.numel() > 0}
+
+
+def far_apart(shifts, sizes, moments):
+    """Distances of clients by their shifts, in units of those between classes, less chance."""
+    p = len(moments.within)
+    w = 0.9 * moments.within + 0.1 * moments.within.trace() / p * torch.eye(p)
+    square = lambda d: (d @ torch.linalg.solve(w, d)).item()
+    classes = [c for c in range(len(moments.pi)) if moments.pi[c] > 0]
+    unit = [square(moments.means[a] - moments.means[b]) for a in classes for b in classes if a != b]
+    unit = sum(unit) / len(unit)
+    return {(a, b): max(0.0, square(shifts[a] - shifts[b]) - p * (1 / sizes[a] + 1 / sizes[b])) / unit
+            for a in shifts for b in shifts if a != b}
+
+
+def grouped(distance, ids, apart):
+    """Sets of ids: the two nearest on average are joined while nearer than `apart`, then loners."""
+    mean = lambda a, b: sum(distance[i, j] for i in a for j in b) / (len(a) * len(b))
+    groups = [{i} for i in ids]
+    while len(groups) > 1:
+        pairs = [(mean(groups[a], groups[b]), a, b) for a in range(len(groups)) for b in range(a)]
+        least = min(far for far, _, _ in pairs)
+        if least >= apart:
+            break
+        # Of equals the one that comes first, from the view of the first.
+        a, b = min((min(a, b), max(a, b)) for far, a, b in pairs if far == least)
+        groups[a] |= groups.pop(b)
+    while len(groups) > 1 and any(len(g) == 1 for g in groups):
+        lone = next(g for g in groups if len(g) == 1)
+        others = [g for g in groups if g is not lone]
+        near = min(others, key=lambda g: mean(lone, g))
+        at = min(groups.index(lone), groups.index(near))
+        groups = [g for g in groups if g is not lone and g is not near]
+        groups.insert(at, lone | near)
+    return sorted((sorted(g) for g in groups), key=lambda g: g[0])
+
+
+def mosaic_groups(run, options):
+    torch.set_default_dtype(torch.float64)
+    clients = Clients(run, options)
+    whole, groups, member, more = Pool(run, options, clients), [], {}, {}
+    at = min(max(int(options["split_at"] * run.rounds), 2), last_held(run, options))
+    for t, taken in rounds_of(run):
+        if t == at:
+            kept = {i: clients.parts[i][0] for i in taken}
+            for i, batches in taken.items():
+                batches.read_all(kept[i].size)
+            measured = whole.g
+            moments = Moments(run, measured, kept.values(), False, True)
+            sums = {i: class_sums(run, whole.g, kept[i]) for i in taken}
+            shifts = {i: (s - n[:, None] * moments.means).sum(0) / n.sum() for i, (n, s) in sums.items()}
+        for pool in groups or [whole]:
+            pool.play(t, {i: taken[i] for i in taken if not groups or member[i] is pool})
+        if t != at:
+            continue
+        sizes = {i: kept[i].size for i in taken}
+        found = grouped(far_apart(shifts, sizes, moments), list(taken), options["apart"])
+        for number, ids in enumerate(found if len(found) > 1 else []):
+            groups.append(Pool(run, options, clients))
+            groups[-1].g = whole.g
+            weight = {i: 1 if options.get("centre") == "of equals" else sizes[i] for i in ids}
+            more[f"server/groups@{number}.centre"] = (
+                sum(weight[i] * shifts[i] for i in ids) / sum(weight.values()))
+            member |= {i: groups[-1] for i in ids}
+    more |= {"server/measured.w": measured, "server/at_split.pi": moments.pi,
+             "server/at_split.means": moments.means, "server/at_split.within": moments.within}
+    whole.moments = Unknown(run.classes, len(moments.within))
+    torch.set_default_dtype(torch.float32)
+    out = clients.dump(whole.names) | whole.dump("whole.") | more
+    for number, pool in enumerate(groups):
+        out |= pool.dump(f"groups@{number}.pool.")
     return {name: value for name, value in out.items() if value.numel() > 0}

@@ -27,10 +27,10 @@ from cases import CASES
 from dump import Dump, Mismatch
 from gan import fedavg_gan
 from methods import METHODS, PERSONAL
-from mosaic import mosaic
+from mosaic import mosaic, mosaic_groups
 from own import OWN_CASES
 
-METHODS |= {"fedavg-gan": fedavg_gan, "mosaic": mosaic}
+METHODS |= {"fedavg-gan": fedavg_gan, "mosaic": mosaic, "mosaic-groups": mosaic_groups}
 
 
 def run_program(program, case, folder):
@@ -115,6 +115,7 @@ def main(program):
         root = pathlib.Path(name)
         federation.write(root / "data")
         federation.write(root / "hard", noise=8.0)
+        federation.write(root / "kinds", noise=8.0, kinds=6.0, times=6)
         federation.write_series(root / "series", root / "data")
         for number, case in enumerate(CASES + OWN_CASES):
             check(program, case, root / str(number), table)
