@@ -156,13 +156,32 @@ class Pool:
         if fits and (self.done == 0 or closing):
             self.moments = Moments(run, g, [whole[i] if closing else parts[i][0] for i in taken],
                                    options["cov"] == "diag", "lda" in names)
-        read = lambda i: frozen[i].experts(names, old, k, ridge)
+        self.read = {i: frozen[i].experts(names, old, k, ridge) for i in taken
+                     if needed and self.done > 0}
+        if uploads:
+            self.g = average(run, uploads)
+        if not fits or closing or not needed:
+            for i in taken:
+                frozen.pop(i, None)
+        return fits and (not closing or self.done == 0) and (self.done < 2 or newton)
+
+    def round(self, t, taken):
+        """Of a federation by itself."""
+        labels = {i: self.clients.parts[i][1].y for i in taken}
+        advance = self.play(t, taken)
+        self.fit(t, self.read, labels)
+        self.done += advance
+
+    def fit(self, t, read, labels):
+        """Temperatures or weights from what experts said of these clients' held-out rows."""
+        run, options, count = self.run, self.options, len(self.names)
+        closing, fits = t == run.rounds, t > last_held(run, options)
         if fits and self.done == 1 and not closing and options.get("temperature") != "1":
-            losses = [sum(label_losses(log_shares(read(i), torch.full((count,), one)), frozen[i].y)
-                          for i in taken) for one in TEMPERATURES]
+            losses = [sum(label_losses(log_shares(z, torch.full((count,), one)), labels[i])
+                          for i, z in read.items()) for one in TEMPERATURES]
             self.temperature = torch.tensor(TEMPERATURES)[torch.stack(losses).argmin(0)]
-        if newton:
-            shares = [(log_shares(read(i), self.temperature), frozen[i].y) for i in taken]
+        if fits and 2 <= self.done < 2 + options["newton"]:
+            shares = [(log_shares(z, self.temperature), labels[i]) for i, z in read.items()]
             loss = lambda b: sum(pool_loss(s, y, b) for s, y in shares)
             slope = torch.autograd.functional.jacobian(loss, self.beta)
             hessian = torch.autograd.functional.hessian(loss, self.beta)
@@ -171,12 +190,6 @@ class Pool:
             self.pull = memory * self.pull + hessian @ self.beta - slope
             step = torch.linalg.solve(self.curvature + torch.eye(count), self.pull + 1 / count) - self.beta
             self.beta = self.beta + step / max(1.0, step.norm().item())
-        if uploads:
-            self.g = average(run, uploads)
-        if not fits or closing or not needed:
-            for i in taken:
-                frozen.pop(i, None)
-        self.done += fits and (not closing or self.done == 0) and (self.done < 2 or newton)
 
     def dump(self, prefix):
         return {f"server/{prefix}{name}": value for name, value in {
@@ -217,7 +230,7 @@ def mosaic(run, options):
     clients = Clients(run, options)
     pool = Pool(run, options, clients)
     for t, taken in rounds_of(run):
-        pool.play(t, taken)
+        pool.round(t, taken)
     torch.set_default_dtype(torch.float32)
     out = pool.dump("") | clients.dump(pool.names)
     return {name: value for name, value in out.items() if value.numel() > 0}
@@ -271,8 +284,15 @@ def mosaic_groups(run, options):
             moments = Moments(run, measured, kept.values(), False, True)
             sums = {i: class_sums(run, whole.g, kept[i]) for i in taken}
             shifts = {i: (s - n[:, None] * moments.means).sum(0) / n.sum() for i, (n, s) in sums.items()}
+        labels, read = {i: clients.parts[i][1].y for i in taken}, {}
         for pool in groups or [whole]:
-            pool.play(t, {i: taken[i] for i in taken if not groups or member[i] is pool})
+            advance = pool.play(t, {i: taken[i] for i in taken if not groups or member[i] is pool})
+            read |= pool.read
+        whole.fit(t, read, labels)  # common to all
+        for pool in {id(p): p for p in [whole, *groups]}.values():
+            pool.beta, pool.temperature = whole.beta, whole.temperature
+            pool.curvature, pool.pull = whole.curvature, whole.pull
+            pool.done += advance
         if t != at:
             continue
         sizes = {i: kept[i].size for i in taken}

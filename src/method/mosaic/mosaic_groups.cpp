@@ -9,7 +9,6 @@
 // is split.
 
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -131,36 +130,39 @@ struct MosaicGroups : Mosaic {
     return out;
   }
 
+  Mosaic::Server played(Mosaic::Server pool, const std::vector<Weighted>& parts,
+                        const Setup& setup) const {
+    double weight = 0;
+    for (const auto& part : parts) weight += part.weight;
+    const Received<Weighted> one{0, {mean(parts), weight}};
+    return Mosaic::aggregate(std::move(pool), {&one, 1}, setup);
+  }
+
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     constexpr int64_t kNobodys = -1;
     std::map<int64_t, std::vector<Weighted>> parts;
+    std::vector<Weighted> all;
     for (const auto& [client, up] : uploads) {
       const auto* number = server.member.find(client);
-      parts[number ? *number : kNobodys].push_back(up.body);
+      parts[number ? *number : kNobodys].push_back(up.body), all.push_back(up.body);
     }
     const auto before = server.whole.g;
-    int64_t done = server.whole.done;
-    for (const auto& [number, some] : parts) {
-      double weight = 0;
-      for (const auto& part : some) weight += part.weight;
-      const Received<Weighted> one{0, {mean(some), weight}};
-      const auto play = [&](Mosaic::Server pool) {
-        pool = Mosaic::aggregate(std::move(pool), {&one, 1}, setup);
-        done = std::max(done, pool.done);
+    auto common = played(server.whole, all, setup);
+    if (server.groups.empty()) {
+      server.whole = std::move(common);
+    } else {
+      // Models and moments are a group's own, temperatures and weights everybody's. Who had no
+      // upload keeps its models and goes on with the others.
+      const auto next = [&](Mosaic::Server pool, const std::vector<Weighted>& some) {
+        if (!some.empty()) pool = played(std::move(pool), some, setup);
+        pool.fit = common.fit, pool.temperature = common.temperature, pool.done = common.done;
         return pool;
       };
-      if (const auto* group = server.groups.find(number))
-        server.groups.put(number, {play(group->pool), group->centre});
-      else
-        server.whole = play(std::move(server.whole));
-    }
-    // All are asked for the same exchange; who had no upload goes without that one.
-    server.whole.done = done;
-    for (const int64_t number : server.groups.ids()) {
-      auto group = *server.groups.find(number);
-      if (group.pool.done == done) continue;
-      group.pool.done = done;
-      server.groups.put(number, std::move(group));
+      server.whole = next(std::move(server.whole), parts[kNobodys]);
+      for (const int64_t number : server.groups.ids()) {
+        const auto* group = server.groups.find(number);
+        server.groups.put(number, {next(group->pool, parts[number]), group->centre});
+      }
     }
     if (setup.round == split_round(setup)) {
       server.measured = before;
@@ -216,20 +218,11 @@ struct MosaicGroups : Mosaic {
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
     return Mosaic::personalize(me, down.body, local, view);
   }
-  /// As mosaic's, group by group; and who is in which group.
+  /// As mosaic's, and who is in which group.
   std::vector<Exhibit> exhibits(const Server& server, const Evaluated& evaluated,
                                 const Setup& setup) const {
     auto out = Mosaic::exhibits(server.whole, evaluated, setup);
     if (server.groups.empty()) return out;
-    auto& pool = out.front();
-    std::vector<Tensor> rows;
-    pool.rows.clear();
-    for (const auto& [number, group] : server.groups) {
-      rows.push_back(group.pool.fit.beta), rows.push_back(group.pool.temperature);
-      pool.rows.push_back(fmt::format("weight, group {}", number + 1));
-      pool.rows.push_back(fmt::format("temperature, group {}", number + 1));
-    }
-    pool.value = at::stack(rows);
     auto which = at::full({1, setup.clients}, NAN, at::kDouble);
     for (const auto& [client, number] : server.member)
       if (client < setup.clients) which[0][client] = static_cast<double>(number + 1);
