@@ -81,6 +81,7 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
                             : opened(simulation, download, trained.up, small);
   TESSERA_RETURN_IF_ERROR(upload.up.status());
   task.kind = TaskKind::kEvaluate;
+  TESSERA_ASSIGN(task.down, simulation.driver().first_download(0, Why::kEvaluate));
   const double before_evaluating = wall_seconds();
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);
   const double evaluating = wall_seconds() - before_evaluating;

@@ -325,10 +325,10 @@ Status Driver::restore(const TensorDict& server) {
   return ok();
 }
 
-Result<TensorDict> Driver::first_download(ClientId client) const {
+Result<TensorDict> Driver::first_download(ClientId client, Why why) const {
   TensorDict out;
   try {
-    const Asks asks{{client, Why::kTrain}};
+    const Asks asks{{client, why}};
     session_.method().broadcast(*state_, asks, setup(1),
                                 [&](const auto&, TensorDict down) { out = std::move(down); });
   } catch (const std::exception& error) {

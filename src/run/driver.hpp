@@ -61,8 +61,8 @@ class Driver {
 
   /// Whether uploads of round 1 can be guarded as the run says; kInvalid says why not.
   Status check_guard() const;
-  /// What a client would be sent in round 1 if it were asked alone; to tell its size.
-  Result<TensorDict> first_download(ClientId client) const;
+  /// What a client would be sent in round 1 if it were asked alone, for this; to tell its size.
+  Result<TensorDict> first_download(ClientId client, Why why = Why::kTrain) const;
 
   /// One round. After an interruption every state is that of before; after any other error the
   /// driver must not be used again.

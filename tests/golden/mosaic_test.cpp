@@ -427,7 +427,7 @@ TEST(Mosaic, LastIsWhatFollowedSuchAValue) {
 /// Four clients and a newcomer on LineModel, of two kinds: classes 0 and 1 lie at 0 and 1, or at 10
 /// and 11.
 Toy kinds_toy(double apart) {
-  ToyOptions options{.method = "mosaic-groups", .numbers = {{"apart", apart}}};
+  ToyOptions options{.method = "mosaic-groups", .numbers = {{"apart", apart}, {"least", 2}}};
   options.rounds = 12, options.train.batch = 100, options.train.lr = 0.02;
   Federation data;
   data.sample_shape = {1}, data.classes = 2;

@@ -248,8 +248,8 @@ def far_apart(shifts, sizes, moments):
             for a in shifts for b in shifts if a != b}
 
 
-def grouped(distance, ids, apart):
-    """Sets of ids: the two nearest on average are joined while nearer than `apart`, then loners."""
+def grouped(distance, ids, apart, least):
+    """Sets of ids: the two nearest on average are joined while nearer than `apart`, then small ones."""
     mean = lambda a, b: sum(distance[i, j] for i in a for j in b) / (len(a) * len(b))
     groups = [{i} for i in ids]
     while len(groups) > 1:
@@ -260,8 +260,8 @@ def grouped(distance, ids, apart):
         # Of equals the one that comes first, from the view of the first.
         a, b = min((min(a, b), max(a, b)) for far, a, b in pairs if far == least)
         groups[a] |= groups.pop(b)
-    while len(groups) > 1 and any(len(g) == 1 for g in groups):
-        lone = next(g for g in groups if len(g) == 1)
+    while len(groups) > 1 and any(len(g) < least for g in groups):
+        lone = next(g for g in groups if len(g) < least)
         others = [g for g in groups if g is not lone]
         near = min(others, key=lambda g: mean(lone, g))
         at = min(groups.index(lone), groups.index(near))
@@ -296,7 +296,7 @@ def mosaic_groups(run, options):
         if t != at:
             continue
         sizes = {i: kept[i].size for i in taken}
-        found = grouped(far_apart(shifts, sizes, moments), list(taken), options["apart"])
+        found = grouped(far_apart(shifts, sizes, moments), list(taken), options["apart"], options["least"])
         for number, ids in enumerate(found if len(found) > 1 else []):
             groups.append(Pool(run, options, clients))
             groups[-1].g = whole.g

@@ -57,7 +57,7 @@ Tensor shift_distances(const Tensor& shifts, const Tensor& samples, const Featur
   return out.fill_diagonal_(0);
 }
 
-std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart) {
+std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart, int64_t least) {
   Members groups;
   for (int64_t i = 0; i < distances.size(0); ++i) groups.push_back({i});
   while (groups.size() > 1) {
@@ -70,7 +70,7 @@ std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart) {
     join_groups(groups, std::min(first, best.first), std::max(first, best.first));
   }
   for (size_t i = 0; i < groups.size() && groups.size() > 1;) {
-    if (groups[i].size() > 1) {
+    if (std::ssize(groups[i]) >= least) {
       ++i;
       continue;
     }

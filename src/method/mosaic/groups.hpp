@@ -18,8 +18,9 @@ Tensor feature_shift(const ClassSums& own, const FeatureMoments& all);
 Tensor shift_distances(const Tensor& shifts, const Tensor& samples, const FeatureMoments& all);
 
 /// The group of each: the two groups whose members are nearest on average are joined as long as
-/// that is below `apart`. Groups are numbered by their first member. Whoever is alone then joins
-/// the group that is nearest to it: a federation of one has nobody to learn from.
-std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart);
+/// that is below `apart`. A group of fewer than `least` then joins the one that is nearest to it:
+/// from the mean of two models each could compute the other's. Groups are numbered by their first
+/// member.
+std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart, int64_t least);
 
 }  // namespace tessera

@@ -37,21 +37,24 @@ Tensor line(const std::vector<double>& places) {
 
 TEST(Groups, NearOnesAreTogether) {
   const auto far = line({0, 10, 0.1, 10.1});
-  EXPECT_THAT(groups_by_distance(far, 1), ElementsAre(0, 1, 0, 1));
-  EXPECT_THAT(groups_by_distance(far, 100), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(groups_by_distance(far, 1, 2), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(groups_by_distance(far, 100, 2), ElementsAre(0, 0, 0, 0));
 }
 
 // Two pairs whose nearest members are 0.9 apart, but 1.2 on average.
 TEST(Groups, WhatCountsIsTheMeanOverMembers) {
   const auto far = line({0, 0.5, 1.4, 1.5});
-  EXPECT_THAT(groups_by_distance(far, 1), ElementsAre(0, 0, 1, 1));
-  EXPECT_THAT(groups_by_distance(far, 1.21), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(groups_by_distance(far, 1, 2), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(groups_by_distance(far, 1.21, 2), ElementsAre(0, 0, 0, 0));
 }
 
-TEST(Groups, NobodyStaysAlone) {
-  EXPECT_THAT(groups_by_distance(line({0, 0.1, 5, 5.1, 7}), 0.5), ElementsAre(0, 0, 1, 1, 1));
-  EXPECT_THAT(groups_by_distance(line({0, 1, 5}), 0.5), ElementsAre(0, 0, 0));
-  EXPECT_THAT(groups_by_distance(line({3}), 0.5), ElementsAre(0));
+TEST(Groups, SmallOnesJoinTheNearest) {
+  EXPECT_THAT(groups_by_distance(line({0, 0.1, 5, 5.1, 7}), 0.5, 2), ElementsAre(0, 0, 1, 1, 1));
+  EXPECT_THAT(groups_by_distance(line({0, 0.1, 5, 5.1, 7}), 0.5, 1), ElementsAre(0, 0, 1, 1, 2));
+  EXPECT_THAT(groups_by_distance(line({0, 0.1, 0.2, 5, 5.1, 7}), 0.5, 3),
+              ElementsAre(0, 0, 0, 1, 1, 1));
+  EXPECT_THAT(groups_by_distance(line({0, 1, 5}), 0.5, 2), ElementsAre(0, 0, 0));
+  EXPECT_THAT(groups_by_distance(line({3}), 0.5, 2), ElementsAre(0));
 }
 
 }  // namespace

@@ -57,6 +57,7 @@ struct MosaicGroups : Mosaic {
   MosaicGroups() { experts = "g,pri,ft,loc,lda,last", most_held = 50; }
 
   double split_at = 0.25, apart = 0.03;
+  int64_t least = 3;
   static void options(auto& m, auto&& f) {
     Mosaic::options(m, f);
     f(between("split_at", 0.01, 0.9, "share of the rounds after which groups are formed"),
@@ -66,6 +67,7 @@ struct MosaicGroups : Mosaic {
           "squared distance of two groups' features, in units of that between classes, from which "
           "on they stay apart"),
       m.apart);
+    f(between("least", 1, 1e6, "members of a group; a smaller one joins the nearest"), m.least);
   }
 
   /// The round whose uploads decide; 0: none.
@@ -189,7 +191,8 @@ struct MosaicGroups : Mosaic {
       samples.push_back(own.counts.sum());
     }
     const auto shift = at::stack(shifts), n = at::stack(samples);
-    const auto number = groups_by_distance(shift_distances(shift, n, server.at_split), apart);
+    const auto number =
+        groups_by_distance(shift_distances(shift, n, server.at_split), apart, least);
     const int64_t count = *std::max_element(number.begin(), number.end()) + 1;
     if (count == 1) return;
     for (int64_t g = 0; g < count; ++g) {
@@ -272,7 +275,8 @@ MethodInfo mosaic_groups() {
             .peers = Shown::kSum,
             .sent = "the mean model of their group and the sums of its members",
             .stays = "its own model",
-            .remark = "the server learns who is like whom"},
+            .remark = "the server learns who is like whom; with least = 2 two peers could compute "
+                      "each other's model"},
        .headline = View::kPost,
        .statistics = true});
 }
