@@ -106,7 +106,7 @@ TEST_F(Reproduce, AnotherMethodAndOtherSeeds) {
               HasSubstr("In rows of fedper, ditto was played."));
   const auto none = reproduce({"TOY-T1", "--swap", "fedpar=ditto"});
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("no row has method 'fedpar'; did you mean 'fedper'?"));
+  EXPECT_THAT(none.err, HasSubstr("no row has method 'fedpar' (did you mean 'fedper'?)"));
   EXPECT_THAT(reproduce({"TOY-T1", "--swap", "fedper"}).err,
               HasSubstr("say which method by which"));
 }

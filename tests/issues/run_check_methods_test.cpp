@@ -1,5 +1,5 @@
-// `check` tried an evaluation with the download of a training round. A method that sends more for an
-// evaluation (mosaic: weights and temperatures) broke off with "bad optional access".
+// `check` tried an evaluation with the download of a training round. A method that sends more for
+// an evaluation (mosaic: weights and temperatures) broke off with "bad optional access".
 #include <gmock/gmock.h>
 
 #include "playground.hpp"

@@ -317,22 +317,28 @@ Status Mosaic::check(const Setup& setup) const {
   const auto mine = names();
   for (const auto& name : mine)
     if (!has_expert(kAll, name))
-      return fail(Error::kInvalid, "mosaic: there is no expert '{}'; method.experts knows {}", name,
-                  join(kAll, ", "));
+      return fail(Error::kInvalid, "{}: there is no expert '{}'; method.experts knows {}", called,
+                  name, join(kAll, ", "));
   if (mine.empty() || std::set<std::string>(mine.begin(), mine.end()).size() != mine.size())
-    return fail(Error::kInvalid, "mosaic: method.experts must name at least one expert, each once");
+    return fail(Error::kInvalid, "{}: method.experts must name at least one expert, each once",
+                called);
   if (!linear_head(setup.model.layout()) || !setup.model.has_features())
-    return fail(Error::kInvalid,
-                "mosaic reads features off the linear layer that ends a model, but this one has "
-                "none; set model.name to another (see `tessera models`)");
+    return fail(
+        Error::kInvalid,
+        "{} reads features off the linear layer that ends a model, but this one has none; set "
+        "model.name to another (see `tessera models`)",
+        called);
   if (restart && setup.participation < 1)
-    return fail(Error::kInvalid,
-                "mosaic: method.restart needs everybody in every round; set "
-                "federation.participation = 1");
+    return fail(
+        Error::kInvalid,
+        "{}: method.restart needs everybody in every round; set federation.participation = 1",
+        called);
   if (train.class_weights == "none") return ok();
-  return fail(Error::kInvalid,
-              "mosaic counts on class shares, which train.class_weights = \"balanced\" takes out "
-              "of the global model; set train.class_weights = \"none\"");
+  return fail(
+      Error::kInvalid,
+      "{} counts on class shares, which train.class_weights = \"balanced\" takes out of the "
+      "global model; set train.class_weights = \"none\"",
+      called);
 }
 
 Status Mosaic::check(const Client& me, const Setup& setup) const {
@@ -342,9 +348,9 @@ Status Mosaic::check(const Client& me, const Setup& setup) const {
   };
   const int64_t d = setup.model.layout().numel(), d_b = setup.model.buffers().numel();
   if (me.loc && !(is(me.loc->w, at::kFloat, {d}) && is(me.loc->b, at::kFloat, {d_b})))
-    return fail(Error::kInvalid, "mosaic: a client's own model must have {} parameters", d);
+    return fail(Error::kInvalid, "{}: a client's own model must have {} parameters", called, d);
   if (me.beta && !is(*me.beta, at::kDouble, {std::ssize(names())}))
-    return fail(Error::kInvalid, "mosaic: a client's own weights must be {}", names().size());
+    return fail(Error::kInvalid, "{}: a client's own weights must be {}", called, names().size());
   if (!me.frozen) return ok();
   const auto& [logits, features, own, bins, after] = *me.frozen;
   const int64_t n = logits.dim() == 3 ? logits.size(1) : -1, most = kBinsOfAClass * form.classes;
@@ -355,7 +361,7 @@ Status Mosaic::check(const Client& me, const Setup& setup) const {
       is(own.sums, at::kDouble, {form.classes, form.p}) && past &&
       (!after || is(*after, at::kDouble, {most, form.classes})))
     return ok();
-  return fail(Error::kInvalid, "mosaic: what a client kept of its held-out rows does not fit");
+  return fail(Error::kInvalid, "{}: what a client kept of its held-out rows does not fit", called);
 }
 
 MethodInfo mosaic() {

@@ -71,6 +71,7 @@ struct Mosaic {
   /// w: the model, or nothing in the closing round; b: buffers, then sums / weight.
   using Up = Weighted;
 
+  const char* called = "mosaic";  // in messages; no option
   TrainOptions train;
   std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common";
   bool restart = false;

@@ -54,7 +54,7 @@ struct MosaicGroups : Mosaic {
     static void fields(auto& m, auto&& f) { f("group", m.group); }
   };
 
-  MosaicGroups() { experts = "g,pri,ft,loc,lda,last", most_held = 50; }
+  MosaicGroups() { called = "mosaic-groups", experts = "g,pri,ft,loc,lda,last", most_held = 50; }
 
   double split_at = 0.25, apart = 0.03;
   int64_t least = 3;
