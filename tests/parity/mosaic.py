@@ -254,11 +254,11 @@ def grouped(distance, ids, apart, least):
     groups = [{i} for i in ids]
     while len(groups) > 1:
         pairs = [(mean(groups[a], groups[b]), a, b) for a in range(len(groups)) for b in range(a)]
-        least = min(far for far, _, _ in pairs)
-        if least >= apart:
+        nearest = min(far for far, _, _ in pairs)
+        if nearest >= apart:
             break
         # Of equals the one that comes first, from the view of the first.
-        a, b = min((min(a, b), max(a, b)) for far, a, b in pairs if far == least)
+        a, b = min((min(a, b), max(a, b)) for far, a, b in pairs if far == nearest)
         groups[a] |= groups.pop(b)
     while len(groups) > 1 and any(len(g) < least for g in groups):
         lone = next(g for g in groups if len(g) < least)
