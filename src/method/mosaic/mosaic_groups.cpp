@@ -1,7 +1,7 @@
 // Mosaic in groups (docs/methods.md §12.3; ours): after a few rounds clients whose features lie
 // elsewhere than everybody's, class by class, go on as federations of their own (groups.hpp), each
-// a mosaic with its own global model, moments and weights. Where nobody lies elsewhere it is
-// mosaic.
+// a mosaic with its own global model and moments; temperatures and weights are common. Where nobody
+// lies elsewhere it is mosaic.
 //
 // A client is in one group, downloads that group's model and uploads to it: the traffic of FedAvg.
 // The server has to know who is in which group, so uploads are no sums over everybody. Who was not
