@@ -54,7 +54,7 @@ Tensor shift_distances(const Tensor& shifts, const Tensor& samples, const Featur
   const auto rare = samples.to(at::kDouble).clamp_min(1).reciprocal();
   const auto chance = static_cast<double>(shifts.size(1)) * (rare.unsqueeze(0) + rare.unsqueeze(1));
   const auto out = (apart(shifts) - chance).clamp_min(0) / std::max(unit, 1e-12);
-  return out.fill_diagonal_(0);
+  return out.nan_to_num(0, 0, 0).fill_diagonal_(0);
 }
 
 std::vector<int64_t> groups_by_distance(const Tensor& distances, double apart, int64_t least) {

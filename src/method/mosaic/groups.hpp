@@ -14,7 +14,8 @@ Tensor feature_shift(const ClassSums& own, const FeatureMoments& all);
 
 /// Squared distances [n, n] between shifts [n, p] in units of the mean squared distance between two
 /// classes, measured by the covariance within classes; what chance makes of clients with so many
-/// samples ([n]) is taken off.
+/// samples ([n]) is taken off. What is not finite (a client may tell anything) is 0: nobody is
+/// split by it.
 Tensor shift_distances(const Tensor& shifts, const Tensor& samples, const FeatureMoments& all);
 
 /// The group of each: the two groups whose members are nearest on average are joined as long as

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+
 namespace tessera {
 namespace {
 
@@ -28,6 +30,15 @@ TEST(Groups, DistancesAreInUnitsOfThoseBetweenClasses) {
   EXPECT_EQ(far[1][0].item<double>(), far[0][1].item<double>());
   EXPECT_EQ(far[0][2].item<double>(), 0) << "no more than chance";
   EXPECT_EQ(far[1][1].item<double>(), 0);
+}
+
+TEST(Groups, NumbersBeyondAllBoundsSplitNobody) {
+  const FeatureMoments all{at::tensor({0.5F, 0.5F}), at::tensor({0.0F, 4.0F}).view({2, 1}),
+                           at::full({1, 1}, INFINITY)};
+  const auto shifts = at::tensor({0.0, 3.0, INFINITY, -1.0}, at::kDouble).view({4, 1});
+  const auto far = shift_distances(shifts, at::full({4}, 9.0, at::kDouble), all);
+  EXPECT_TRUE(far.eq(0).all().item<bool>());
+  EXPECT_THAT(groups_by_distance(far, 0.03, 3), ElementsAre(0, 0, 0, 0));
 }
 
 Tensor line(const std::vector<double>& places) {
