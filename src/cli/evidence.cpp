@@ -395,11 +395,24 @@ Verdict Evidence::judge_trend(const PaperClaim& claim) const {
   return out;
 }
 
+bool Evidence::plays(const PaperClaim& claim, const PaperColumn& column) const {
+  const auto played = [&](const ClaimTerm& term) {
+    const auto* row = row_here(term.row);
+    const auto* here = term.column.empty() ? &column : plan_.exhibit->column(term.column);
+    return row &&
+           std::find(plan_.columns.begin(), plan_.columns.end(), here) != plan_.columns.end() &&
+           !plan_.slot(*row, *here).candidates.empty();
+  };
+  return std::all_of(claim.left.begin(), claim.left.end(), played) &&
+         std::all_of(claim.right.begin(), claim.right.end(), played);
+}
+
 std::vector<Verdict> Evidence::verdicts() const {
   std::vector<Verdict> out;
   for (const auto& claim : plan_.exhibit->claims) {
     if (claim.kind == PaperClaim::Kind::kTrend) {
-      out.push_back(judge_trend(claim));
+      if (!plan_.columns.empty() && plays(claim, *plan_.columns.front()))
+        out.push_back(judge_trend(claim));
       continue;
     }
     // Where every term has its own column there is one verdict only.
@@ -412,6 +425,7 @@ std::vector<Verdict> Evidence::verdicts() const {
       if (!claim.columns.empty() && std::find(claim.columns.begin(), claim.columns.end(),
                                               column->name) == claim.columns.end())
         continue;
+      if (!plays(claim, *column)) continue;
       out.push_back(judge_order(claim, *column));
       if (once) out.back().column.clear();
       if (once) break;

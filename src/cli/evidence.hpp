@@ -54,6 +54,7 @@ class Evidence {
   std::vector<Figure> figures(const ExhibitSlot& slot, const MetricSpec& metric,
                               const std::string& view) const;
 
+  /// On every claim whose rows and columns belong to the plan: some are of one size only.
   std::vector<Verdict> verdicts() const;
 
  private:
@@ -64,6 +65,7 @@ class Evidence {
   std::optional<double> side(const std::vector<ClaimTerm>& terms, const PaperClaim& claim,
                              const PaperColumn& column, size_t seed) const;
   MetricSpec spec_of(const std::string& metric) const;
+  bool plays(const PaperClaim& claim, const PaperColumn& column) const;
   Verdict judge_order(const PaperClaim& claim, const PaperColumn& column) const;
   Verdict judge_trend(const PaperClaim& claim) const;
   /// The row that a claim about "all" is judged against; null if there is none.

@@ -85,7 +85,6 @@ class EvidenceTest : public ::testing::Test {
   Records records_;
 };
 
-// Differences 1, 2, 3 points: mean 2, half the interval 4.30265 / sqrt(3) = 2.484.
 TEST_F(EvidenceTest, RowsThatShareRunsCountOnce) {
   const auto cells = [](const std::string& more) {
     const auto exhibit =
@@ -109,6 +108,7 @@ TEST_F(EvidenceTest, SeedsFollowTheFirst) {
   EXPECT_EQ(slot.candidates.front().by_seed.back().run.seed, 12);
 }
 
+// Differences 1, 2, 3 points: mean 2, half the interval 4.30265 / sqrt(3) = 2.484.
 TEST_F(EvidenceTest, IntervalAcrossZeroIsInconclusive) {
   begin("[[claim]]\nthat = \"A > B\"\ncolumns = [\"one\"]\n");
   give("A", "one", {0.81, 0.82, 0.83});
@@ -131,8 +131,22 @@ TEST_F(EvidenceTest, ARowMayBeInSomeColumnsOnly) {
   EXPECT_TRUE(plan_.slot(*exhibit_.row("D"), *exhibit_.column("one")).candidates.empty());
   for (const char* column : {"one", "two"}) give("A", column, {0.81, 0.82, 0.83});
   give("D", "two", {0.5, 0.5, 0.5});
-  EXPECT_EQ(verdict(0).state, Verdict::State::kOpen);
-  EXPECT_EQ(verdict(1).state, Verdict::State::kPass);
+  const auto judged = evidence().verdicts();
+  ASSERT_EQ(judged.size(), 1u);  // in column one there is no D to be above
+  EXPECT_EQ(judged.front().column, "two");
+  EXPECT_EQ(judged.front().state, Verdict::State::kPass);
+}
+
+TEST_F(EvidenceTest, AClaimAboutARowOfAnotherSizeIsNotJudgedAtThisOne) {
+  begin(
+      "[[row]]\nname = \"D\"\nmethod = \"majority\"\nsizes = [\"paper\"]\n"
+      "[[claim]]\nthat = \"A > D > B\"\nview = \"post\"\ncolumns = [\"one\"]\n"
+      "[[claim]]\nthat = \"D rises\"\nview = \"post\"\n"
+      "[[claim]]\nthat = \"A > B\"\nview = \"post\"\ncolumns = [\"one\"]\n");
+  const auto judged = evidence().verdicts();
+  ASSERT_EQ(judged.size(), 1u);  // not run yet, but it will be
+  EXPECT_EQ(judged.front().claim->left.front().row, "A");
+  EXPECT_EQ(judged.front().state, Verdict::State::kOpen);
 }
 
 TEST_F(EvidenceTest, WhatAMethodShowedIsAFigure) {
