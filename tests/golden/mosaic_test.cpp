@@ -318,6 +318,54 @@ TEST(Mosaic, AClientsOwnWeightsAreTheBestOnItsOwnRows) {
                 toy.model->predict(loc, x) / temperature[1].item<double>(), "loc");
 }
 
+// One step of everybody: the gradient is that of logits with the logarithms of the client's class
+// shares beside them, and these are no part of what is averaged.
+TEST(Mosaic, ABalancedModelLearnsBesideClassShares) {
+  ToyOptions options{.method = "mosaic", .numbers = {{"balanced", 1}, {"hold", 0.01}}};
+  options.rounds = 12;
+  auto toy = line_toy(options);
+  const auto start = toy.model->init(0).w.to(at::kDouble);
+  toy.play(1, 1);
+  auto sum = at::zeros({4}, at::kDouble);
+  for (const ClientId id : {0, 1}) {
+    const auto local = toy.local(id);
+    const auto kept =
+        hold_rows(local.data, 0.01, derive(local.setup.key, Purpose::kClient, id, 1)).kept;
+    const auto rows = kept.range(Part::kTrain, 0, kept.train_size());
+    const auto x = rows.x.view({-1, 1}).to(at::kDouble);
+    const auto y = at::one_hot(rows.y, 2).to(at::kDouble);
+    const auto shares = (y.sum(0) + 0.5) / (y.sum() + 1);
+    const auto z = x * start.slice(0, 0, 2).view({1, 2}) + start.slice(0, 2) + shares.log();
+    const auto off = (z.softmax(1) - y) / static_cast<double>(kept.train_size());
+    const auto n = static_cast<double>(local.data.train_size());
+    sum += n * (start - 0.2 * at::cat({(off * x).sum(0), off.sum(0)}));
+  }
+  EXPECT_TRUE(at::allclose(toy.server().at("g.w").to(at::kDouble), sum / 4, 1e-6, 1e-6));
+}
+
+// pri adds the shares again, and ft trains on from there.
+TEST(Mosaic, ExpertsOfABalancedModelHaveTheClientsShares) {
+  auto options = twelve();
+  options.numbers.emplace_back("balanced", 1);
+  auto toy = make_toy(options);
+  toy.play(1, 12);
+  const ClientId id = 1;
+  const auto local = toy.local(id);
+  auto g = *toy.global(toy.server());
+  const auto x = local.data.range(Part::kTest, 0, 6).x;
+  const auto own = at::tensor(local.data.class_counts(Part::kTrain)) * 1.0;
+  const auto shares = ((own + 1.0 / 3) / (own.sum() + 1)).log();
+  const auto shown = [&](int64_t e) { return predicted(toy, only(toy, e), id, x, View::kPost); };
+  expect_shares(shown(0), toy.model->predict(g, x), "g");
+  expect_shares(shown(1), toy.model->predict(g, x).to(at::kDouble) + shares, "pri");
+  g.w = g.w.clone();
+  g.w.slice(0, g.w.numel() - 3).add_(shares);
+  const Site site{*toy.model, local.data, 1, derive(local.key, 2)};
+  expect_shares(shown(2),
+                toy.model->predict(local_sgd(g, site, options.train, {.epochs = 5}).weights, x),
+                "ft");
+}
+
 TEST(Mosaic, ARestartTrainsFromTheInitialModelOnAllRows) {
   auto options = twelve();
   options.numbers.emplace_back("restart", 1);
@@ -483,6 +531,7 @@ TEST(MosaicGroups, ANewcomerFindsItsKind) {
 TEST(MosaicGroups, WithoutKindsItIsMosaic) {
   auto options = twelve();
   options.words = {{"experts", "g,pri,ft,loc,lda,last"}};
+  options.numbers.emplace_back("balanced", 1);
   auto plain = make_toy(options);
   options.method = "mosaic-groups";
   options.numbers.emplace_back("apart", 1e9);

@@ -42,6 +42,17 @@ def trained(run, sgd, batches, rows, w, epochs):
     return w
 
 
+def log_even_shares(counts):
+    """One more sample is spread over all classes."""
+    return ((counts + 1 / len(counts)) / (counts.sum() + 1)).log()
+
+
+def beside_shares(run, rows, w, sign):
+    """With the logarithms of these rows' class shares at the biases that end a network, or without."""
+    counts = torch.bincount(rows.y, minlength=run.classes).double()
+    return torch.cat([w[:-run.classes], w[-run.classes:] + sign * log_even_shares(counts)])
+
+
 def class_sums(run, g, rows):
     member = torch.nn.functional.one_hot(rows.y, run.classes).double()
     return member.sum(0), member.T @ run.network.features(g, rows.x)
@@ -81,11 +92,12 @@ class Frozen:
         self.features, self.y = run.network.features(g, held.x), held.y
         self.counts, self.sums = class_sums(run, g, kept)
 
-    def experts(self, names, moments, k, ridge):
+    def experts(self, names, moments, k, ridge, balanced):
         g, ft, loc = self.logits
         pi, counts = moments.pi, self.counts
         log_own = lambda a: ((counts + a * pi) / (counts.sum() + a)).clamp_min(1e-12).log()
-        out = {"g": g, "pri": g + log_own(1.0) - (pi + 1e-3).log(), "ft": ft, "loc": loc}
+        shift = log_even_shares(counts) if balanced else log_own(1.0) - (pi + 1e-3).log()
+        out = {"g": g, "pri": g + shift, "ft": ft, "loc": loc}
         if "lda" in names:
             means = (self.sums + k * moments.means) / (counts + k)[:, None]
             spread = moments.within.diagonal().mean()
@@ -125,6 +137,8 @@ class Pool:
         run, options, names, g = self.run, self.options, self.names, self.g
         parts, loc, frozen = self.clients.parts, self.clients.loc, self.clients.frozen
         k, count, epochs = options["k"], len(names), run.train["epochs"]
+        balanced = options.get("balanced", False)
+        shares_at = lambda rows, w, sign: beside_shares(run, rows, w, sign) if balanced else w
         ridge = 0.0001 if options.get("ridge") == "none" else 0.1
         closing, fits = t == run.rounds, t > last_held(run, options)
         newton = fits and 2 <= self.done < 2 + options["newton"]
@@ -139,7 +153,8 @@ class Pool:
                 if "ft" in names:
                     sgd = Sgd(run, t)
                     sgd.lr = max(sgd.lr, run.train["lr"] / 5)
-                    ft = trained(run, sgd, batches, kept, g, options["ft_times"] * epochs)
+                    start = g if balanced == "but not ft" else shares_at(kept, g, 1)
+                    ft = trained(run, sgd, batches, kept, start, options["ft_times"] * epochs)
                 frozen[i] = Frozen(run, g, ft, loc.get(i), kept, held)
                 batches.read_all(kept.size), batches.read_all(held.size)
             if fits and (self.done == 0 or closing):
@@ -151,12 +166,13 @@ class Pool:
             if i in frozen and options.get("held") == "read after training on them":
                 frozen[i].logits[2] = run.network.logits(loc[i], held.x)
             if not closing:
-                uploads[i] = trained(run, Sgd(run, t), batches, rows, g, epochs)
+                after = trained(run, Sgd(run, t), batches, rows, shares_at(rows, g, 1), epochs)
+                uploads[i] = shares_at(rows, after, -1)
         old = self.moments
         if fits and (self.done == 0 or closing):
             self.moments = Moments(run, g, [whole[i] if closing else parts[i][0] for i in taken],
                                    options["cov"] == "diag", "lda" in names)
-        self.read = {i: frozen[i].experts(names, old, k, ridge) for i in taken
+        self.read = {i: frozen[i].experts(names, old, k, ridge, balanced) for i in taken
                      if needed and self.done > 0}
         if uploads:
             self.g = average(run, uploads)

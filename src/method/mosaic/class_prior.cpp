@@ -18,4 +18,15 @@ Tensor prior_shift(const Tensor& counts, const Tensor& pi, double a) {
   return log_own_shares(counts, pi, a) - (pi + kRare).log();
 }
 
+Tensor balanced_shift(const Tensor& counts, double a) {
+  return log_own_shares(counts, at::full_like(counts, 1.0 / static_cast<double>(counts.numel())),
+                        a);
+}
+
+Weights shifted(const Weights& model, const Tensor& shift) {
+  auto out = model.clone();
+  out.w.slice(0, out.w.numel() - shift.numel()).add_(shift);
+  return out;
+}
+
 }  // namespace tessera

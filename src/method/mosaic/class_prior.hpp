@@ -18,4 +18,10 @@ Tensor log_own_shares(const Tensor& counts, const Tensor& pi, double a);
 /// without limit.
 Tensor prior_shift(const Tensor& counts, const Tensor& pi, double a);
 
+/// The same for a model that takes all classes for equally frequent: log_own_shares with equal pi.
+Tensor balanced_shift(const Tensor& counts, double a);
+
+/// A model with `shift` [classes] added to the biases that end it.
+Weights shifted(const Weights& model, const Tensor& shift);
+
 }  // namespace tessera

@@ -7,11 +7,6 @@
 #include "method/mosaic/class_prior.hpp"
 
 namespace tessera {
-namespace {
-
-constexpr double kPoolPrior = 1;  // samples by which class shares are drawn to the federation's
-
-}  // namespace
 
 bool has_expert(const ExpertNames& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -46,8 +41,11 @@ Tensor Reader::there(const Readings& readings) const {
 }
 
 Reader make_reader(const ExpertNames& names, const FeatureMoments& all, const ClassSums& own,
-                   double k, bool known) {
-  Reader out{names, prior_shift(own.counts, all.pi.to(at::kDouble), kPoolPrior), std::nullopt};
+                   double k, bool known, bool balanced) {
+  Reader out{names,
+             balanced ? balanced_shift(own.counts, kPoolPrior)
+                      : prior_shift(own.counts, all.pi.to(at::kDouble), kPoolPrior),
+             std::nullopt};
   if (known && has_expert(names, "lda")) out.lda = discriminant(all, own, k);
   return out;
 }

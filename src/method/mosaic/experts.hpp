@@ -16,6 +16,9 @@
 
 namespace tessera {
 
+/// Samples by which `pri` draws a client's class shares to the federation's.
+inline constexpr double kPoolPrior = 1;
+
 /// Some of them, each once, in the order of a pool.
 using ExpertNames = std::vector<std::string>;
 bool has_expert(const ExpertNames& names, const std::string& name);
@@ -44,9 +47,9 @@ struct Reader {
 };
 
 /// By what is known of the federation and of the client. `known`: whether `all` was ever measured;
-/// without it there is no discriminant.
+/// without it there is no discriminant. `balanced`: g takes all classes for equally frequent.
 Reader make_reader(const ExpertNames& names, const FeatureMoments& all, const ClassSums& own,
-                   double k, bool known);
+                   double k, bool known, bool balanced);
 
 /// The networks of a client, g among them.
 struct Networks {

@@ -26,6 +26,19 @@ TEST(PriorShift, IsFiniteForAClassThatNobodyHas) {
   EXPECT_NEAR(shift[1].item<double>(), std::log(1e-12) - std::log(1e-3), 1e-9);
 }
 
+// Three of four samples are of class 0, none of class 2, one sample more is spread evenly.
+TEST(BalancedShift, IsTheFormulaAndBiasesTakeIt) {
+  const auto shift = balanced_shift(at::tensor({3.0, 1.0, 0.0}, at::kDouble), 1);
+  const Weights model{at::arange(6, at::kFloat), at::ones({2})};
+  const auto more = shifted(model, shift);
+  EXPECT_TRUE(more.w.slice(0, 0, 3).equal(model.w.slice(0, 0, 3)));
+  EXPECT_NEAR(more.w[3].item<double>(), 3 + std::log(10.0 / 15), 1e-6);
+  EXPECT_NEAR(more.w[4].item<double>(), 4 + std::log(4.0 / 15), 1e-6);
+  EXPECT_NEAR(more.w[5].item<double>(), 5 + std::log(1.0 / 15), 1e-6);
+  EXPECT_TRUE(more.b.equal(model.b));
+  EXPECT_EQ(model.w[5].item<double>(), 5) << "a copy";
+}
+
 const Tensor kShift = at::tensor({0.5, -0.5}, at::kDouble);
 
 TEST(Reader, PriStandsInForWhatIsMissingOrNotFinite) {

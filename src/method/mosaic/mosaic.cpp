@@ -9,6 +9,7 @@
 #include "base/key.hpp"
 #include "base/text.hpp"
 #include "method/any_method.hpp"
+#include "method/mosaic/class_prior.hpp"
 #include "tensor/linear_head.hpp"
 #include "tensor/orthonormal.hpp"
 
@@ -117,12 +118,17 @@ Mosaic::Sums Mosaic::sums_of(const Server& server, const Setup& setup) const {
   return out;
 }
 
+Weights Mosaic::for_client(const Weights& g, const ClientData& data, int sign) const {
+  return balanced ? shifted(g, sign * balanced_shift(class_totals(data), kPoolPrior)) : g;
+}
+
 Weights Mosaic::tuned(const Weights& g, const ClientData& data, const Local& local) const {
   constexpr double kLeastRate = 0.2;  // of the first: late rounds may have decayed to nothing
   auto options = train;
   options.lr = std::max(train.lr_at(local.round), kLeastRate * train.lr), options.lr_decay = 1;
   const Site site{local.model, data, local.round, derive(local.key, kFtStream)};
-  return local_sgd(g, site, options, {.epochs = ft_times * train.epochs}).weights;
+  return local_sgd(for_client(g, data, 1), site, options, {.epochs = ft_times * train.epochs})
+      .weights;
 }
 
 Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows& rows,
@@ -152,7 +158,7 @@ Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows
 }
 
 Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen) const {
-  auto reader = make_reader(names(), moments, frozen.own, k, true);
+  auto reader = make_reader(names(), moments, frozen.own, k, true, balanced);
   Readings seen{frozen.logits[0], frozen.logits[1], frozen.logits[2], frozen.features};
   if (frozen.follows && frozen.bins && moments.follows) {
     reader.follows = log_follow_shares(*frozen.follows, *moments.follows, k);
@@ -210,9 +216,10 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
   if (exchange == Exchange::kClosing) {
     out.upload.value.w = at::empty({0});
   } else {
-    const auto trained = local_sgd(anew ? local.model.init(local.setup.key) : down.g,
+    const auto start = anew ? local.model.init(local.setup.key) : down.g;
+    const auto trained = local_sgd(for_client(start, mine, 1),
                                    Site{local.model, mine, local.round, local.key}, train);
-    out.upload.value = trained.weights, out.loss = trained.loss;
+    out.upload.value = for_client(trained.weights, mine, -1), out.loss = trained.loss;
   }
   out.upload.value.b = at::cat({out.upload.value.b, sums.to(at::kFloat)});
   return out;
@@ -261,7 +268,7 @@ Personal Mosaic::personalize(const Client& me, const Down& down, const Local& lo
   const auto all = known ? *down.moments : form.unknown();
   const auto map = known ? features(local.setup) : FeatureMap{};
   const auto phi = training_features(local.model, down.g, local.data, map);
-  auto reader = make_reader(names(), all, class_sums(phi, form), k, known);
+  auto reader = make_reader(names(), all, class_sums(phi, form), k, known, balanced);
   const auto last = all.follows ? local.data.last_label : nullptr;
   if (last) reader.follows = log_follow_shares(follow_counts(local.data), *all.follows, k);
   const auto pool = [&model = local.model, nets, reader, map, last,

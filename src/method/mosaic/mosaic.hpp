@@ -5,6 +5,10 @@
 // All messages are sums: what is fitted travels behind the buffers of an ordinary weighted upload,
 // divided by the client's weight, so that mean times weight is the sum again.
 //
+// With `balanced` (mosaic-groups) g learns as the generic head of FedRoD does (balanced softmax): a
+// client adds the logarithms of its class shares to the biases, trains, and takes them off again.
+// What is averaged then takes all classes for equally frequent, whoever has which.
+//
 // Deviations from the plan in §12.2: what is fitted "once" is spread over the rounds after 3T/4,
 // one exchange a round (schedule.hpp), and begins earlier where these are too few. A client freezes
 // its experts' readings of its held-out rows before it first trains on them, so that all exchanges
@@ -74,7 +78,7 @@ struct Mosaic {
   const char* called = "mosaic";  // in messages; no option
   TrainOptions train;
   std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common";
-  bool restart = false;
+  bool restart = false, balanced = false;
   double fit_at = 0.75, hold = 0.2, k = 20;
   int64_t newton = 10, ft_times = 5, most_held = 0;
   static void options(auto& m, auto&& f) {
@@ -95,6 +99,10 @@ struct Mosaic {
              "whose weights the pool has: the federation's, or each client's from its own held-out "
              "rows"),
       m.weights);
+    f(any("balanced",
+          "the global model learns beside each client's class frequencies, not with them: it takes "
+          "all classes for equally frequent"),
+      m.balanced);
     f(any("restart",
           "after the rows are no longer held out, train all models again from the start: two "
           "federations, the first for the weights"),
@@ -140,6 +148,8 @@ struct Mosaic {
   Tensor message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
                  const Local& local) const;
   Frozen freeze(const Client& me, const Weights& g, const HeldRows& rows, const Local& local) const;
+  /// With `balanced`, g with (sign 1) or without (−1) the class frequencies of these data.
+  Weights for_client(const Weights& g, const ClientData& data, int sign) const;
   /// g after more training on these data.
   Weights tuned(const Weights& g, const ClientData& data, const Local& local) const;
 };

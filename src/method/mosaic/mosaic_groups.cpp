@@ -1,7 +1,8 @@
 // Mosaic in groups (docs/methods.md §12.3; ours): after a few rounds clients whose features lie
 // elsewhere than everybody's, class by class, go on as federations of their own (groups.hpp), each
 // a mosaic with its own global model and moments; temperatures and weights are common. Where nobody
-// lies elsewhere it is mosaic.
+// lies elsewhere it is mosaic,
+// with a balanced global model.
 //
 // A client is in one group, downloads that group's model and uploads to it: the traffic of FedAvg.
 // The server has to know who is in which group, so uploads are no sums over everybody. Who was not
@@ -54,7 +55,9 @@ struct MosaicGroups : Mosaic {
     static void fields(auto& m, auto&& f) { f("group", m.group); }
   };
 
-  MosaicGroups() { called = "mosaic-groups", experts = "g,pri,ft,loc,lda,last", most_held = 50; }
+  MosaicGroups() {
+    called = "mosaic-groups", experts = "g,pri,ft,loc,lda,last", most_held = 50, balanced = true;
+  }
 
   double split_at = 0.25, apart = 0.03;
   int64_t least = 3;
