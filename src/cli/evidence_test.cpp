@@ -366,8 +366,21 @@ TEST_F(EvidenceTest, AGridIsChosenByValidationInTheRowsView) {
   }
   EXPECT_EQ(evidence().chosen(slot), &slot.candidates[2]);
   EXPECT_THAT(reproduced(evidence(), {}).remarks[0], HasSubstr("the edge of the grid"));
+  EXPECT_THAT(reproduced(evidence(), {}).remarks[0], HasSubstr("(chosen on validation data)"));
   cell("A", "one", 0, 2).failed = "diverged";
   EXPECT_EQ(evidence().chosen(slot), &slot.candidates[1]);
+}
+
+TEST_F(EvidenceTest, AGridWithoutAnyEffectIsSaid) {
+  auto parsed = parse_exhibit("grid = \"train.lr=0.5x,1x\"\n" + kSmallExhibit, "x.toml");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  exhibit_ = *std::move(parsed);
+  plan_ = *plan_exhibit(exhibit_, {.size = "small", .seeds = 2});
+  for (const size_t i : {0, 1}) {
+    auto& curve = cell("A", "one", 0, i).curves["clients post"];
+    curve.rounds = {1}, curve.series["accuracy"] = {0.9}, curve.series["val"] = {0.8};
+  }
+  EXPECT_THAT(reproduced(evidence(), {}).remarks[0], HasSubstr("nothing was chosen"));
 }
 
 // A row that shows another view of the same runs takes no time of its own.

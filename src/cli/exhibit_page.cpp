@@ -360,6 +360,26 @@ ReproducedClaim claim_line(const Verdict& verdict, int digits) {
   return out;
 }
 
+/// Accuracies of a run, by whose they are.
+std::map<std::string, std::vector<double>> accuracies(const CellRecord& record) {
+  std::map<std::string, std::vector<double>> out;
+  for (const auto& [who, curve] : record.curves)
+    for (const char* name : {"accuracy", "val"})
+      if (const auto found = curve.series.find(name); found != curve.series.end())
+        out[who + " " + name] = found->second;
+  return out;
+}
+
+/// Whether all candidates of a slot came to the same: nothing was there to choose.
+bool all_alike(const Evidence& evidence, const ExhibitSlot& slot) {
+  const auto first = evidence.records().find(slot.candidates.front().digests.front());
+  return std::all_of(slot.candidates.begin(), slot.candidates.end(), [&](const auto& candidate) {
+    const auto found = evidence.records().find(candidate.digests.front());
+    return found != evidence.records().end() && found->second.failed.empty() &&
+           accuracies(found->second) == accuracies(first->second);
+  });
+}
+
 /// What was chosen on validation data, at an edge or not.
 std::vector<std::string> choice_remarks(const Evidence& evidence) {
   std::vector<std::string> out;
@@ -368,8 +388,11 @@ std::vector<std::string> choice_remarks(const Evidence& evidence) {
     if (slot.candidates.size() < 2 || !chosen) continue;
     std::vector<Variant> all;
     for (const auto& candidate : slot.candidates) all.push_back(candidate.variant);
-    out.push_back(fmt::format("{}, {}: {} (chosen on validation data)", slot.row->name,
-                              slot.column->name, note_of_choice(chosen->variant, all).text));
+    out.push_back(fmt::format("{}, {}: {} ({})", slot.row->name, slot.column->name,
+                              note_of_choice(chosen->variant, all).text,
+                              all_alike(evidence, slot)
+                                  ? "nothing was chosen: all of them give the same figures"
+                                  : "chosen on validation data"));
   }
   return out;
 }

@@ -2,7 +2,7 @@
 // 2020, Algorithm 1): a client's own model solves theta(w) = argmin L(theta) + lambda/2 |theta −
 // w|² and its copy w of the global model follows theta. Deviation: K gradient steps for the inner
 // problem instead of a given accuracy, from where the last batch left theta. Of [train] it uses
-// batch, lr_decay (on eta and eta_p) and loss.
+// batch, lr_decay (on eta and eta_p), loss and, with R = 0, epochs.
 
 #include <cmath>
 #include <stdexcept>
@@ -25,7 +25,7 @@ struct PFedMe : FedAvg {
   static void options(auto& m, auto&& f) {
     f(above("lambda", 0, "pull of a client's own model to its copy of the global one"), m.lambda);
     f(between("K", 1, 1e6, "steps of the own model on a batch"), m.inner);
-    f(between("R", 1, 1e6, "batches per round"), m.batches);
+    f(between("R", 0, 1e6, "batches per round; 0: those of train.epochs"), m.batches);
     f(above("eta", 0, "rate at which the copy of the global model follows the own one"), m.eta);
     f(above("eta_p", 0, "learning rate of the own model"), m.eta_p);
     f(above("beta", 0, "part of the way to the clients' mean that the server goes; 1: all"),
@@ -53,7 +53,8 @@ struct PFedMe : FedAvg {
     const auto pull = pull_to(out.w.w, lambda);  // moves with w, which is stepped in place
     const auto loss = train.loss_on(site.data);
     auto grad = at::empty_like(g.w);
-    for (int64_t r = 0; r < batches; ++r) {
+    const int64_t count = batches > 0 ? batches : train.steps_on(site.data.train_size());
+    for (int64_t r = 0; r < count; ++r) {
       const auto [batch, key] = stream.next();
       for (int64_t k = 0; k < inner; ++k) {
         out.loss += batch_gradient(site.model, out.theta, batch, loss, derive(key, k), grad);
@@ -63,7 +64,7 @@ struct PFedMe : FedAvg {
       out.w.w.sub_(out.w.w.sub(out.theta.w), decay * rate * lambda);
     }
     out.w.b = out.theta.b;
-    out.loss /= static_cast<double>(batches * inner);
+    out.loss /= static_cast<double>(count * inner);
     // Stable on the pull alone is not stable on a steep loss; train.lr is not to blame here.
     if (!std::isfinite(out.loss))
       throw std::runtime_error("the own model diverged; lower method.eta_p");

@@ -115,6 +115,19 @@ TEST(PFedMe, TakesOneBatchAtATimeInTheOrderOfEpochs) {
   EXPECT_EQ(quadratic.gradients, 5 * 4);
 }
 
+// Five samples in batches of two, twice: six batches.
+TEST(PFedMe, WithoutANumberOfBatchesItTakesThoseOfTheEpochs) {
+  const auto trained = [](double batches) {
+    auto settings = pfedme_options({{"R", batches}});
+    settings.train.batch = 2, settings.train.epochs = 2;
+    auto toy = quadratic_toy({{kSampleA, kSampleB, kSampleA, kSampleB, kSampleB}}, settings);
+    toy.play(1, 1);
+    return toy.server().at("g.w");
+  };
+  EXPECT_TRUE(trained(0).equal(trained(6)));
+  EXPECT_FALSE(trained(0).equal(trained(5)));
+}
+
 TEST(PFedMe, ViewsAreTheOwnModelBeforeAndAfterTheComingRound) {
   auto settings = pfedme_options({});
   settings.train.batch = 7;
