@@ -144,8 +144,14 @@ Result<std::string> find_unpacked(const std::string& dir, const std::string& ste
 Status make_dirs(const std::string& path) {
   if (path.empty()) return fail(Error::kInvalid, "the name of a directory to make is empty");
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (!error && std::filesystem::is_directory(path, error)) return ok();
+  // Another process may remove a parent that it finds empty before we have put something into it:
+  // then it is not there, or is taken for a file. What is really in the way is so every time.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::filesystem::create_directories(path, error);
+    if (!error && std::filesystem::is_directory(path, error)) return ok();
+    if (error && error.value() != ENOENT && error.value() != EEXIST && error.value() != ENOTDIR)
+      break;
+  }
   if (!error || error.value() == EEXIST || error.value() == ENOTDIR)
     return fail(Error::kInvalid, "{}: cannot make this directory: a file is in the way", path);
   return system_error(path, "make this directory", error.value());

@@ -30,7 +30,8 @@ Result<Bytes> unpack(ByteSpan packed, size_t max_bytes, const std::string& name)
 /// three.
 Result<std::string> find_unpacked(const std::string& dir, const std::string& stem);
 
-/// Makes the directory and its parents; fine if it exists. kInvalid if a file is in the way.
+/// Makes the directory and its parents; fine if it exists, or if another process removes an empty
+/// parent meanwhile. kInvalid if a file is in the way.
 Status make_dirs(const std::string& path);
 
 /// A file that appears under its name only when complete: written beside it, synced, renamed.
