@@ -206,6 +206,9 @@ void add_reproduce(Cli& cli, ReproduceArgs& args) {
       ->check(CLI::Range(int64_t{1}, int64_t{1000000}));
   sub->add_option("--only", args.only, "rows, by name or by method, separated by commas")
       ->type_name("METHODS");
+  sub->add_option("--column", args.columns, "a column, by name; may be given often (default: all)")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   sub->add_option("--swap", args.swap,
                   "another method in the rows of one: fedham=mymethod puts yours into the paper's "
                   "table; the page says so")

@@ -68,11 +68,12 @@ Result<int> compare_command_on_rank(const CompareArgs& args, RankSeat& seat);
 struct ReproduceArgs {
   std::vector<std::string> ids;  // "HAM-T2", "HAM", "all"
   bool list = false;
-  std::string size = "small";  // tiny, small, paper
-  int64_t seeds = 0;           // 0: as many as the exhibit says
-  int64_t first_seed = 0;      // 0: the exhibit's
-  std::string only;            // rows or methods, between commas
-  std::string swap;            // "fedham=mymethod": another method in a method's rows
+  std::string size = "small";        // tiny, small, paper
+  int64_t seeds = 0;                 // 0: as many as the exhibit says
+  int64_t first_seed = 0;            // 0: the exhibit's
+  std::string only;                  // rows or methods, between commas
+  std::vector<std::string> columns;  // names; empty: all
+  std::string swap;                  // "fedham=mymethod": another method in a method's rows
   std::string exhibits = "experiments";
   std::string records;  // empty: results/ in `exhibits`
   std::string out;      // for pages and unfinished runs; empty: runs/reproduce

@@ -424,7 +424,7 @@ TEST_F(EvidenceTest, ThePageHasOursAndPublished) {
   auto asked = shown;
   asked.claims.front().ours = true;
   EXPECT_THAT(reproduced_document(papers, {asked}),
-              HasSubstr("| FedX | Little. | 0 | 0 | 0 | 0 |"));
+              HasSubstr("| FedX | Little. | – | – | – | – |"));
 }
 
 TEST(CellRecordTest, IsReadBackAsItWas) {

@@ -34,6 +34,16 @@ Status known_rows(const PaperExhibit& exhibit, const std::vector<std::string>& o
   return ok();
 }
 
+Status known_columns(const PaperExhibit& exhibit, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const auto& column : exhibit.columns) known.push_back(column.name);
+  for (const auto& name : names)
+    if (!exhibit.column(name))
+      return fail(Error::kInvalid, "--column: {} has no column '{}'{}", exhibit.id, name,
+                  suggestion(name, known));
+  return ok();
+}
+
 Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
                               const PaperColumn& column, const PlanOptions& options) {
   const auto& exhibit = *plan.exhibit;
@@ -134,10 +144,14 @@ Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions&
   const auto first = options.first_seed > 0 ? options.first_seed : exhibit.first_seed;
   for (int64_t i = 0; i < seeds; ++i) plan.seeds.push_back(first + i);
   TESSERA_RETURN_IF_ERROR(known_rows(exhibit, options.only));
+  TESSERA_RETURN_IF_ERROR(known_columns(exhibit, options.columns));
   for (const auto& metric : exhibit.metrics)
     TESSERA_RETURN_IF_ERROR(metric_spec(metric, exhibit, exhibit.file + ": metrics").status());
+  const auto is_asked = [&asked = options.columns](const std::string& name) {
+    return asked.empty() || std::find(asked.begin(), asked.end(), name) != asked.end();
+  };
   for (const auto& column : exhibit.columns)
-    if (column.layer.has(options.size)) plan.columns.push_back(&column);
+    if (column.layer.has(options.size) && is_asked(column.name)) plan.columns.push_back(&column);
   for (const auto& row : exhibit.rows)
     if (row.layer.has(options.size) && is_wanted(row, options.only)) plan.rows.push_back(&row);
   if (plan.rows.empty() || plan.columns.empty())

@@ -39,9 +39,10 @@ struct ExhibitPlan {
 
 struct PlanOptions {
   std::string size = "small";
-  int64_t seeds = 0;              // 0: as many as the exhibit says
-  int64_t first_seed = 0;         // 0: the exhibit's
-  std::vector<std::string> only;  // names of rows or methods; empty: all
+  int64_t seeds = 0;                 // 0: as many as the exhibit says
+  int64_t first_seed = 0;            // 0: the exhibit's
+  std::vector<std::string> only;     // names of rows or methods; empty: all
+  std::vector<std::string> columns;  // names; empty: all
   std::string data_dir;
 };
 

@@ -146,7 +146,14 @@ Result<CellRecord> ExhibitPlayer::run(const Cell& cell, const std::string& label
   run.resume = true, run.tell_data = false, run.federation = *federation, run.page = args_.keep;
   const auto dir =
       fmt::format("{}/{}/cells/{}", args_.out, plan_.size, cell.digest().substr(0, 16));
-  TESSERA_ASSIGN(const auto summary, run_cell(experiment, run, dir, label));
+  const bool begun = std::filesystem::exists(dir);
+  auto ended = run_cell(experiment, run, dir, label);
+  // The directory is our own scratch: what another version left there, or is damaged, goes.
+  if (begun && !ended.ok() && error_of(ended.status()) == Error::kInvalid) {
+    run.resume = false, run.force = true;
+    ended = run_cell(experiment, run, dir, label);
+  }
+  TESSERA_ASSIGN(const auto summary, std::move(ended));
   TESSERA_ASSIGN(const auto history, read_history(dir + "/history.sqlite"));
   auto record = make_record(cell.experiment(), summary, history);
   if (!plan_.attacks.empty() && record.failed.empty()) {

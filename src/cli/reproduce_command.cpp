@@ -22,6 +22,7 @@ PlanOptions plan_options(const ReproduceArgs& args) {
           .seeds = args.seeds,
           .first_seed = args.first_seed,
           .only = comma_list(args.only),
+          .columns = args.columns,
           .data_dir = args.data_dir};
 }
 

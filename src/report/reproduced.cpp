@@ -108,8 +108,10 @@ std::vector<std::vector<std::string>> by_paper(const std::vector<ReproducedPaper
   std::vector<std::vector<std::string>> out;
   for (const auto& paper : papers) {
     out.push_back({paper.title, paper.holds});
+    auto& own = counts[paper.tag];
+    const bool asked = !own.empty();  // our own pages have no claims of a paper
     for (const char* verdict : kVerdicts)
-      out.back().push_back(std::to_string(counts[paper.tag][verdict]));
+      out.back().push_back(asked ? std::to_string(own[verdict]) : "–");
   }
   return out;
 }

@@ -118,12 +118,16 @@ TEST_F(Reproduce, ListsSelectsAndWrites) {
   EXPECT_EQ(records(), 4u);
   EXPECT_THAT(only.out, HasSubstr("FedPer (post)"));
   EXPECT_THAT(reproduce({"--list"}).out, HasSubstr("4 of 8 cells"));
+  // One more row in one of two columns, on two seeds.
+  ASSERT_EQ(reproduce({"TOY-T1", "--only", "fedavg", "--column", "half", "--quiet"}).code, 0);
+  EXPECT_EQ(records(), 6u);
+  EXPECT_THAT(slurp(path("pages/small/TOY-T1.md")), ::testing::Not(HasSubstr("plain")));
   const auto written = reproduce({"--write", path("results.md")});
   EXPECT_EQ(written.code, 0) << written.err;
   EXPECT_THAT(written.err, HasSubstr("1 of 1 exhibits are not complete: TOY-T1"));
   EXPECT_THAT(slurp(path("results.md")), HasSubstr("## TOY-T1: A toy"));
   EXPECT_THAT(slurp(path("pages/small/index.html")), HasSubstr("./TOY-T1.html"));
-  EXPECT_EQ(records(), 4u) << "from the records alone";
+  EXPECT_EQ(records(), 6u) << "from the records alone";
 }
 
 TEST_F(Reproduce, ContinuesAfterCtrlC) {
@@ -162,6 +166,7 @@ TEST_F(Reproduce, WrongWords) {
   expect_wrong({}, "name an exhibit");
   expect_wrong({"TOY-T2"}, "there is no exhibit 'TOY-T2'");
   expect_wrong({"TOY-T1", "--size", "huge"}, "huge");
+  expect_wrong({"TOY-T1", "--column", "haf"}, "TOY-T1 has no column 'haf' (did you mean 'half'?)");
   expect_wrong({"TOY-T1", "--only", "fedpet"},
                "TOY-T1 has no row 'fedpet' (did you mean 'FedPer'?)");
   exhibit("[[claim]]\nthat = \"FedPer > Fedavg\"\n");
