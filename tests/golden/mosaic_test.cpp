@@ -321,7 +321,8 @@ TEST(Mosaic, AClientsOwnWeightsAreTheBestOnItsOwnRows) {
 // One step of everybody: the gradient is that of logits with the logarithms of the client's class
 // shares beside them, and these are no part of what is averaged.
 TEST(Mosaic, ABalancedModelLearnsBesideClassShares) {
-  ToyOptions options{.method = "mosaic", .numbers = {{"balanced", 1}, {"hold", 0.01}}};
+  ToyOptions options{
+      .method = "mosaic", .numbers = {{"hold", 0.01}}, .words = {{"balanced", "always"}}};
   options.rounds = 12;
   auto toy = line_toy(options);
   const auto start = toy.model->init(0).w.to(at::kDouble);
@@ -346,7 +347,7 @@ TEST(Mosaic, ABalancedModelLearnsBesideClassShares) {
 // pri adds the shares again, and ft trains on from there.
 TEST(Mosaic, ExpertsOfABalancedModelHaveTheClientsShares) {
   auto options = twelve();
-  options.numbers.emplace_back("balanced", 1);
+  options.words = {{"balanced", "always"}};
   auto toy = make_toy(options);
   toy.play(1, 12);
   const ClientId id = 1;
@@ -364,6 +365,23 @@ TEST(Mosaic, ExpertsOfABalancedModelHaveTheClientsShares) {
   expect_shares(shown(2),
                 toy.model->predict(local_sgd(g, site, options.train, {.epochs = 5}).weights, x),
                 "ft");
+}
+
+// "partial" is "always" where a part of the clients takes part in a round, and "never" elsewhere.
+TEST(Mosaic, BalancesWhereAPartTakesPart) {
+  const auto learned = [](const char* balanced, double participation) {
+    auto options = twelve();
+    options.words = {{"balanced", balanced}};
+    options.federation.participation = participation;
+    auto toy = make_toy(options);
+    toy.play(1, 3);
+    return toy.server().at("g.w");
+  };
+  for (const double part : {0.5, 1.0}) {
+    const auto partial = learned("partial", part);
+    EXPECT_EQ(partial.equal(learned("always", part)), part < 1) << part;
+    EXPECT_EQ(partial.equal(learned("never", part)), part == 1) << part;
+  }
 }
 
 TEST(Mosaic, ARestartTrainsFromTheInitialModelOnAllRows) {
@@ -531,7 +549,6 @@ TEST(MosaicGroups, ANewcomerFindsItsKind) {
 TEST(MosaicGroups, WithoutKindsItIsMosaic) {
   auto options = twelve();
   options.words = {{"experts", "g,pri,ft,loc,lda,last"}};
-  options.numbers.emplace_back("balanced", 1);
   auto plain = make_toy(options);
   options.method = "mosaic-groups";
   options.numbers.emplace_back("apart", 1e9);

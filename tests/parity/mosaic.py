@@ -137,7 +137,8 @@ class Pool:
         run, options, names, g = self.run, self.options, self.names, self.g
         parts, loc, frozen = self.clients.parts, self.clients.loc, self.clients.frozen
         k, count, epochs = options["k"], len(names), run.train["epochs"]
-        balanced = options.get("balanced", False)
+        everybody = len(run.cohort(1)) == len(run.ids)
+        balanced = options["balanced"] != "never" and not (options["balanced"] == "partial" and everybody)
         shares_at = lambda rows, w, sign: beside_shares(run, rows, w, sign) if balanced else w
         ridge = 0.0001 if options.get("ridge") == "none" else 0.1
         closing, fits = t == run.rounds, t > last_held(run, options)
@@ -153,7 +154,7 @@ class Pool:
                 if "ft" in names:
                     sgd = Sgd(run, t)
                     sgd.lr = max(sgd.lr, run.train["lr"] / 5)
-                    start = g if balanced == "but not ft" else shares_at(kept, g, 1)
+                    start = g if options["balanced"] == "but not ft" else shares_at(kept, g, 1)
                     ft = trained(run, sgd, batches, kept, start, options["ft_times"] * epochs)
                 frozen[i] = Frozen(run, g, ft, loc.get(i), kept, held)
                 batches.read_all(kept.size), batches.read_all(held.size)

@@ -118,8 +118,13 @@ Mosaic::Sums Mosaic::sums_of(const Server& server, const Setup& setup) const {
   return out;
 }
 
-Weights Mosaic::for_client(const Weights& g, const ClientData& data, int sign) const {
-  return balanced ? shifted(g, sign * balanced_shift(class_totals(data), kPoolPrior)) : g;
+bool Mosaic::balances(const Setup& setup) const {
+  return balanced == "always" || (balanced == "partial" && setup.participation < 1);
+}
+
+Weights Mosaic::for_client(const Weights& g, const ClientData& data, const Setup& setup,
+                           int sign) const {
+  return balances(setup) ? shifted(g, sign * balanced_shift(class_totals(data), kPoolPrior)) : g;
 }
 
 Weights Mosaic::tuned(const Weights& g, const ClientData& data, const Local& local) const {
@@ -127,7 +132,8 @@ Weights Mosaic::tuned(const Weights& g, const ClientData& data, const Local& loc
   auto options = train;
   options.lr = std::max(train.lr_at(local.round), kLeastRate * train.lr), options.lr_decay = 1;
   const Site site{local.model, data, local.round, derive(local.key, kFtStream)};
-  return local_sgd(for_client(g, data, 1), site, options, {.epochs = ft_times * train.epochs})
+  return local_sgd(for_client(g, data, local.setup, 1), site, options,
+                   {.epochs = ft_times * train.epochs})
       .weights;
 }
 
@@ -157,8 +163,9 @@ Mosaic::Frozen Mosaic::freeze(const Client& me, const Weights& g, const HeldRows
   return out;
 }
 
-Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen) const {
-  auto reader = make_reader(names(), moments, frozen.own, k, true, balanced);
+Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen,
+                           const Setup& setup) const {
+  auto reader = make_reader(names(), moments, frozen.own, k, true, balances(setup));
   Readings seen{frozen.logits[0], frozen.logits[1], frozen.logits[2], frozen.features};
   if (frozen.follows && frozen.bins && moments.follows) {
     reader.follows = log_follow_shares(*frozen.follows, *moments.follows, k);
@@ -178,7 +185,7 @@ Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, co
     if (follows(local.model) > 0) out.push_back(follow_counts(counted).flatten());
   }
   if (!down.moments) return at::cat(out);
-  const auto logits = held_logits(*down.moments, *frozen);
+  const auto logits = held_logits(*down.moments, *frozen, local.setup);
   const auto y = labels_of(rows.held);
   if (exchange == Exchange::kTemperatures) out.push_back(temperature_losses(logits, y).flatten());
   if (down.beta) {
@@ -203,9 +210,9 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
   const auto sums = message(down, frozen, rows, local) / std::max(weight, 1.0);
   if (exchange != Exchange::kNone && exchange != Exchange::kClosing) out.next.frozen = frozen;
   if (weights == "own" && down.beta && !me.beta)  // what it follows from is frozen
-    out.next.beta =
-        best_beta(expert_log_shares(held_logits(*down.moments, *frozen), down.temperature.value()),
-                  labels_of(rows.held));
+    out.next.beta = best_beta(expert_log_shares(held_logits(*down.moments, *frozen, local.setup),
+                                                down.temperature.value()),
+                              labels_of(rows.held));
   const bool anew = restart && exchange == Exchange::kMoments;
   if (has_expert(names(), "loc")) {
     const Site alone{local.model, mine, local.round, derive(local.key, kLocStream)};
@@ -217,9 +224,9 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
     out.upload.value.w = at::empty({0});
   } else {
     const auto start = anew ? local.model.init(local.setup.key) : down.g;
-    const auto trained = local_sgd(for_client(start, mine, 1),
+    const auto trained = local_sgd(for_client(start, mine, local.setup, 1),
                                    Site{local.model, mine, local.round, local.key}, train);
-    out.upload.value = for_client(trained.weights, mine, -1), out.loss = trained.loss;
+    out.upload.value = for_client(trained.weights, mine, local.setup, -1), out.loss = trained.loss;
   }
   out.upload.value.b = at::cat({out.upload.value.b, sums.to(at::kFloat)});
   return out;
@@ -268,7 +275,7 @@ Personal Mosaic::personalize(const Client& me, const Down& down, const Local& lo
   const auto all = known ? *down.moments : form.unknown();
   const auto map = known ? features(local.setup) : FeatureMap{};
   const auto phi = training_features(local.model, down.g, local.data, map);
-  auto reader = make_reader(names(), all, class_sums(phi, form), k, known, balanced);
+  auto reader = make_reader(names(), all, class_sums(phi, form), k, known, balances(local.setup));
   const auto last = all.follows ? local.data.last_label : nullptr;
   if (last) reader.follows = log_follow_shares(follow_counts(local.data), *all.follows, k);
   const auto pool = [&model = local.model, nets, reader, map, last,

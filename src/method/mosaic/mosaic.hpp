@@ -5,9 +5,10 @@
 // All messages are sums: what is fitted travels behind the buffers of an ordinary weighted upload,
 // divided by the client's weight, so that mean times weight is the sum again.
 //
-// With `balanced` (mosaic-groups) g learns as the generic head of FedRoD does (balanced softmax): a
-// client adds the logarithms of its class shares to the biases, trains, and takes them off again.
-// What is averaged then takes all classes for equally frequent, whoever has which.
+// Where only a part of the clients takes part in a round (`balanced`) g learns as the generic head
+// of FedRoD does (balanced softmax): a client adds the logarithms of its class shares to the
+// biases, trains, and takes them off again. What is averaged then takes all classes for equally
+// frequent, whoever has which.
 //
 // Deviations from the plan in §12.2: what is fitted "once" is spread over the rounds after 3T/4,
 // one exchange a round (schedule.hpp), and begins earlier where these are too few. A client freezes
@@ -77,8 +78,8 @@ struct Mosaic {
 
   const char* called = "mosaic";  // in messages; no option
   TrainOptions train;
-  std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common";
-  bool restart = false, balanced = false;
+  std::string experts = "g,pri,ft,loc,lda", cov = "auto", weights = "common", balanced = "partial";
+  bool restart = false;
   double fit_at = 0.75, hold = 0.2, k = 20;
   int64_t newton = 10, ft_times = 5, most_held = 0;
   static void options(auto& m, auto&& f) {
@@ -99,9 +100,10 @@ struct Mosaic {
              "whose weights the pool has: the federation's, or each client's from its own held-out "
              "rows"),
       m.weights);
-    f(any("balanced",
-          "the global model learns beside each client's class frequencies, not with them: it takes "
-          "all classes for equally frequent"),
+    f(one_of("balanced", {"never", "partial", "always"},
+             "when the global model learns beside each client's class frequencies, not with them, "
+             "so that it takes all classes for equally frequent; partial: where not everybody "
+             "takes part in every round"),
       m.balanced);
     f(any("restart",
           "after the rows are no longer held out, train all models again from the start: two "
@@ -143,13 +145,14 @@ struct Mosaic {
   };
   Sums sums_of(const Server& server, const Setup& setup) const;
   /// The experts on the held-out rows: [experts, rows, classes].
-  Tensor held_logits(const FeatureMoments& moments, const Frozen& frozen) const;
+  Tensor held_logits(const FeatureMoments& moments, const Frozen& frozen, const Setup& setup) const;
   /// A client's own, [0] if there are none.
   Tensor message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
                  const Local& local) const;
   Frozen freeze(const Client& me, const Weights& g, const HeldRows& rows, const Local& local) const;
-  /// With `balanced`, g with (sign 1) or without (−1) the class frequencies of these data.
-  Weights for_client(const Weights& g, const ClientData& data, int sign) const;
+  bool balances(const Setup& setup) const;
+  /// If it balances, g with (sign 1) or without (−1) the class frequencies of these data.
+  Weights for_client(const Weights& g, const ClientData& data, const Setup& setup, int sign) const;
   /// g after more training on these data.
   Weights tuned(const Weights& g, const ClientData& data, const Local& local) const;
 };

@@ -1,8 +1,7 @@
 // Mosaic in groups (docs/methods.md §12.3; ours): after a few rounds clients whose features lie
 // elsewhere than everybody's, class by class, go on as federations of their own (groups.hpp), each
 // a mosaic with its own global model and moments; temperatures and weights are common. Where nobody
-// lies elsewhere it is mosaic,
-// with a balanced global model.
+// lies elsewhere it is mosaic.
 //
 // A client is in one group, downloads that group's model and uploads to it: the traffic of FedAvg.
 // The server has to know who is in which group, so uploads are no sums over everybody. Who was not
@@ -55,9 +54,7 @@ struct MosaicGroups : Mosaic {
     static void fields(auto& m, auto&& f) { f("group", m.group); }
   };
 
-  MosaicGroups() {
-    called = "mosaic-groups", experts = "g,pri,ft,loc,lda,last", most_held = 50, balanced = true;
-  }
+  MosaicGroups() { called = "mosaic-groups", experts = "g,pri,ft,loc,lda,last", most_held = 50; }
 
   double split_at = 0.25, apart = 0.03;
   int64_t least = 3;
