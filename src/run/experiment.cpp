@@ -12,6 +12,7 @@
 #include "io/file.hpp"
 #include "io/sha256.hpp"
 #include "model/fast/kernels.hpp"
+#include "run/assign_option.hpp"
 #include "run/guard_sections.hpp"
 #include "run/toml_entries.hpp"
 
@@ -24,76 +25,8 @@ constexpr size_t kMaxExperimentBytes = 1 << 20;
 const std::vector<std::string> kSections{"data", "model",  "train", "federation", "method",
                                          "eval", "output", "run",   "serve",      "debug"};
 
-std::string dotted(const std::string& section, const std::string& key) {
-  return section.empty() ? key : section + "." + key;
-}
 std::string bracketed(const std::string& section) {
   return section.empty() ? "at the top" : "in [" + section + "]";
-}
-
-bool has_control_characters(const std::string& text) {
-  return std::any_of(text.begin(), text.end(),
-                     [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-}
-
-/// A list as names; labels may be numbers.
-std::optional<std::vector<std::string>> list_of_names(const TomlValue& value) {
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) return *texts;
-  const auto* numbers = std::get_if<std::vector<int64_t>>(&value);
-  if (!numbers) return std::nullopt;
-  std::vector<std::string> out;
-  for (const int64_t number : *numbers) out.push_back(std::to_string(number));
-  return out;
-}
-
-/// Puts a value into an option; empty, or what is wrong with it. `name` is "train.lr".
-std::string assign(const BoundOption& option, const TomlEntry& entry, const std::string& name) {
-  const auto& value = entry.value;
-  const auto wrong_type = [&](const char* wanted) {
-    std::string hint;
-    if (const auto* number = std::get_if<double>(&value))
-      if (*number == std::floor(*number) && std::abs(*number) < 1e15)
-        hint = fmt::format(" (write {:.0f})", *number);
-    return fmt::format("{} must be {}, not {}{}", name, wanted, value_noun(value), hint);
-  };
-  if (auto* const* target = std::get_if<bool*>(&option.target)) {
-    if (!std::holds_alternative<bool>(value)) return wrong_type("true or false");
-    **target = std::get<bool>(value);
-  } else if (auto* const* whole = std::get_if<int64_t*>(&option.target)) {
-    if (!std::holds_alternative<int64_t>(value)) return wrong_type("a whole number");
-    **whole = std::get<int64_t>(value);
-  } else if (auto* const* real = std::get_if<double*>(&option.target)) {
-    if (const auto* integer = std::get_if<int64_t>(&value))
-      **real = static_cast<double>(*integer);
-    else if (const auto* number = std::get_if<double>(&value))
-      **real = *number;
-    else
-      return wrong_type("a number");
-    if (!std::isfinite(**real)) return name + " must be a finite number";
-  } else if (auto* const* text = std::get_if<std::string*>(&option.target)) {
-    const auto* given = std::get_if<std::string>(&value);
-    const auto names = option.spec.names ? list_of_names(value) : std::nullopt;
-    if (!given && !names && entry.raw.empty())
-      return wrong_type(option.spec.names ? "text or a list of texts" : "text");
-    // On a command line --set name=2024 means the text.
-    **text = names ? comma_text(*names) : given ? *given : entry.raw;
-    if (has_control_characters(**text)) return name + " must not contain control characters";
-  } else if (auto* const* numbers = std::get_if<std::vector<int64_t>*>(&option.target)) {
-    const auto* given = std::get_if<std::vector<int64_t>>(&value);
-    if (!given) return wrong_type("a list of whole numbers, as in [64, 32]");
-    **numbers = *given;
-  } else if (auto* const* texts = std::get_if<std::vector<std::string>*>(&option.target)) {
-    const auto* given = std::get_if<std::vector<std::string>>(&value);
-    const auto* none = std::get_if<std::vector<int64_t>>(&value);  // [] is a list of anything
-    if (!given && !(none && none->empty()))
-      return wrong_type("a list of texts, as in [\"a\", \"b\"]");
-    **texts = given ? *given : std::vector<std::string>();
-    if (std::any_of((*texts)->begin(), (*texts)->end(), has_control_characters))
-      return name + " must not contain control characters";
-  }
-  const auto error = option_error(option);
-  if (error.empty()) return "";
-  return name.substr(0, name.size() - option.spec.key.size()) + error;
 }
 
 /// What samples look like, for the sets whose shape does not depend on files.
@@ -540,33 +473,6 @@ class Loader {
   Experiment experiment_;
 };
 
-std::string section_text(const std::string& heading, const std::vector<BoundOption>& options) {
-  std::string out = heading;
-  for (const auto& option : options)
-    out += fmt::format("{} = {}\n", option.spec.key, option_text(option));
-  return out;
-}
-
-// Texts of other sets stay as they were before there was the set synthetic.
-std::vector<BoundOption> data_options_in_use(DataOptions& data) {
-  auto out = bind_options(data);
-  const auto& of_synthetic = synthetic_keys();
-  if (data.set != "synthetic")
-    std::erase_if(out, [&](const BoundOption& option) {
-      return std::find(of_synthetic.begin(), of_synthetic.end(), option.spec.key) !=
-             of_synthetic.end();
-    });
-  return out;
-}
-
-// Texts stay as they were before there was a choice.
-std::vector<BoundOption> output_options_in_use(OutputOptions& output) {
-  auto out = bind_options(output);
-  if (output.clients == OutputOptions().clients)
-    std::erase_if(out, [](const BoundOption& option) { return option.spec.key == "clients"; });
-  return out;
-}
-
 }  // namespace
 
 std::vector<std::string> natural_list(const std::string& commas) {
@@ -578,66 +484,6 @@ std::vector<std::string> natural_list(const std::string& commas) {
 View Experiment::headline() const {
   if (eval.headline == "method") return method.headline;
   return eval.headline == "pre" ? View::kPre : View::kPost;
-}
-
-std::string Experiment::toml() const {
-  auto copy = *this;
-  // Of [serve] only what decides whose data count, and where it does.
-  auto named = bind_options(copy.serve);
-  std::erase_if(named,
-                [](const auto& o) { return o.spec.key != "members" && o.spec.key != "newcomers"; });
-  return section_text("", bind_options(copy.run)) +
-         section_text("\n[data]\n", data_options_in_use(copy.data)) +
-         section_text("\n[model]\n", options_in_use(copy.model)) +
-         section_text("\n[train]\n", bind_options(copy.train)) +
-         section_text("\n[federation]\n", bind_options(copy.federation)) + guards_text(copy.guard) +
-         section_text("\n[eval]\n", bind_options(copy.eval)) +
-         section_text("\n[output]\n", output_options_in_use(copy.output)) +
-         (machine.kernels == "auto" ? ""
-                                    : fmt::format("\n[run]\nkernels = \"{}\"\n", machine.kernels)) +
-         (data.member_names.empty() ? "" : section_text("\n[serve]\n", named)) +
-         section_text(fmt::format("\n[method]\nname = \"{}\"\n", method.name), draft->options());
-}
-
-std::vector<std::string> settings_of(const Experiment& experiment) {
-  static const std::set<std::string> kNames{"data.set", "data.partition", "model.name"};
-  static const std::set<std::string> kNot{
-      "name", "seed", "data.data_dir", "model.file", "model.start", "eval.metric", "run.memory"};
-  auto given = experiment;
-  Experiment usual;
-  const auto draft = given.method.draft();
-  std::vector<std::string> out;
-  const auto add = [&](const std::string& section, const std::vector<BoundOption>& options,
-                       const std::vector<BoundOption>& defaults) {
-    for (const auto& option : options) {
-      const auto key = dotted(section, option.spec.key), text = option_text(option);
-      const bool same = std::any_of(defaults.begin(), defaults.end(), [&](const auto& other) {
-        return other.spec.key == option.spec.key && option_text(other) == text;
-      });
-      if (!kNot.contains(key) && (!same || kNames.contains(key)))
-        out.push_back(fmt::format("{} = {}", key, text));
-    }
-  };
-  add("", bind_options(given.run), bind_options(usual.run));
-  add("data", bind_options(given.data), bind_options(usual.data));
-  add("model", options_in_use(given.model), bind_options(usual.model));
-  add("train", bind_options(given.train), bind_options(usual.train));
-  add("federation", bind_options(given.federation), bind_options(usual.federation));
-  // That a guard is there matters, whatever its options are.
-  GuardOptions::each(given.guard, [&](const char* name, auto& one) {
-    if (one) add(std::string("guard.") + name, bind_options(*one), {});
-  });
-  add("eval", bind_options(given.eval), bind_options(usual.eval));
-  add("output", bind_options(given.output), bind_options(usual.output));
-  add("run", bind_options(given.machine), bind_options(usual.machine));
-  out.push_back(fmt::format("method.name = \"{}\"", given.method.name));
-  add("method", given.draft->options(), draft->options());
-  return out;
-}
-
-std::string model_text(const ModelOptions& options) {
-  auto copy = options;
-  return section_text("", options_in_use(copy));
 }
 
 Result<ModelOptions> parse_model(const std::string& text, const std::string& place) {
