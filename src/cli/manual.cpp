@@ -7,6 +7,7 @@
 
 #include "base/text.hpp"
 #include "base/version.hpp"
+#include "cli/output.hpp"
 #include "method/any_method.hpp"
 
 namespace tessera {
@@ -163,6 +164,31 @@ std::string bash_completion(const CLI::App& root) {
       "}}\n"
       "complete -o default -F _tessera tessera\n",
       paths, cases, method_names);
+}
+
+Status print_help(const CLI::App& root, const std::vector<std::string>& words) {
+  const auto* app = &root;
+  std::string before;
+  for (const auto& word : words) {
+    std::vector<std::string> known;
+    const CLI::App* next = nullptr;
+    for (const auto* sub : commands_of(*app)) {
+      known.push_back(sub->get_name());
+      if (sub->get_name() == word) next = sub;
+    }
+    if (!next) {
+      if (known.empty())
+        return fail(Error::kInvalid, "'{}' has no commands of its own; see `tessera help {}`",
+                    path_of(root, app), path_of(root, app));
+      return fail(Error::kInvalid, "unknown command '{}'{}; see `tessera help`", word,
+                  suggestion(word, known));
+    }
+    before += (before.empty() ? "" : " ") + app->get_name();
+    app = next;
+  }
+  if (app != &root) return print(app->help(before));
+  // Of the program as if no command had been given; asked itself, it would answer for `help`.
+  return print(root.get_formatter()->make_help(&root, root.get_name(), CLI::AppFormatMode::Normal));
 }
 
 }  // namespace tessera

@@ -1,10 +1,12 @@
-// The command line described for others: as a man page, and for bash to complete. Both are made
-// from the parser itself, so that they cannot say anything else than --help.
+// The command line described: as help, as a man page, and for bash to complete. All are made from
+// the parser itself, so that they cannot say anything else than --help.
 #pragma once
 
 #include <CLI/App.hpp>
 #include <string>
 #include <vector>
+
+#include "base/status.hpp"
 
 namespace tessera {
 
@@ -13,6 +15,10 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app);
 
 /// "run", "data list": a command without the program's name. Empty for the program itself.
 std::string path_of(const CLI::App& root, const CLI::App* app);
+
+/// Prints the help of the command that the words name; none: of the program. kInvalid suggests the
+/// nearest command.
+Status print_help(const CLI::App& root, const std::vector<std::string>& words);
 
 /// tessera.1 in roff's man macros, UTF-8.
 std::string man_page(const CLI::App& root);
