@@ -288,12 +288,9 @@ std::optional<double> Evidence::side(const std::vector<ClaimTerm>& terms, const 
                                      const PaperColumn& column, size_t seed) const {
   double sum = 0;
   for (const auto& term : terms) {
-    const auto* row = row_here(term.row);
     const auto* here = term.column.empty() ? &column : plan_.exhibit->column(term.column);
-    if (!row || std::find(plan_.columns.begin(), plan_.columns.end(), here) == plan_.columns.end())
-      return std::nullopt;
     const auto one =
-        figure(plan_.slot(*row, *here), seed,
+        figure(plan_.slot(*row_here(term.row), *here), seed,
                spec_of(term.metric.empty() ? claim.metric : term.metric), claim.common_view());
     if (!one) return std::nullopt;
     sum += term.factor * one->value;
@@ -372,18 +369,15 @@ Verdict Evidence::judge_order(const PaperClaim& given, const PaperColumn& column
   return out;
 }
 
-Verdict Evidence::judge_trend(const PaperClaim& claim) const {
+Verdict Evidence::judge_trend(const PaperClaim& claim,
+                              const std::vector<const PaperColumn*>& columns) const {
   Verdict out{.claim = &claim, .metric = spec_of(claim.metric).title()};
-  std::vector<const PaperColumn*> columns;
-  for (const auto* column : plan_.columns)
-    if (claim.columns.empty() ||
-        std::find(claim.columns.begin(), claim.columns.end(), column->name) != claim.columns.end())
-      columns.push_back(column);
-  if (!claim.columns.empty()) out.column = claim.columns.front() + " … " + claim.columns.back();
-  if (const auto* row = row_here(claim.left.front().row); row && !columns.empty())
-    out.view = claim.view.empty() ? plan_.slot(*row, *columns.front()).view : claim.view;
+  if (!claim.columns.empty()) out.column = columns.front()->name + " … " + columns.back()->name;
+  out.view = claim.view.empty()
+                 ? plan_.slot(*row_here(claim.left.front().row), *columns.front()).view
+                 : claim.view;
   std::vector<double> slopes;
-  for (size_t seed = 0; seed < plan_.seeds.size() && columns.size() > 1; ++seed) {
+  for (size_t seed = 0; seed < plan_.seeds.size(); ++seed) {
     std::vector<double> values;
     for (const auto* column : columns)
       if (const auto value = side(claim.left, claim, *column, seed)) values.push_back(*value);
@@ -395,24 +389,32 @@ Verdict Evidence::judge_trend(const PaperClaim& claim) const {
   return out;
 }
 
-bool Evidence::plays(const PaperClaim& claim, const PaperColumn& column) const {
-  const auto played = [&](const ClaimTerm& term) {
-    const auto* row = row_here(term.row);
-    const auto* here = term.column.empty() ? &column : plan_.exhibit->column(term.column);
-    return row &&
-           std::find(plan_.columns.begin(), plan_.columns.end(), here) != plan_.columns.end() &&
-           !plan_.slot(*row, *here).candidates.empty();
-  };
-  return std::all_of(claim.left.begin(), claim.left.end(), played) &&
-         std::all_of(claim.right.begin(), claim.right.end(), played);
+std::vector<const PaperColumn*> Evidence::columns_of(const PaperClaim& claim) const {
+  std::vector<const PaperColumn*> out;
+  for (const auto* column : plan_.columns) {
+    const auto played = [&](const ClaimTerm& term) {
+      const auto* row = row_here(term.row);
+      const auto* here = term.column.empty() ? column : plan_.exhibit->column(term.column);
+      return row &&
+             std::find(plan_.columns.begin(), plan_.columns.end(), here) != plan_.columns.end() &&
+             !plan_.slot(*row, *here).candidates.empty();
+    };
+    const bool named =
+        claim.columns.empty() ||
+        std::find(claim.columns.begin(), claim.columns.end(), column->name) != claim.columns.end();
+    if (named && std::all_of(claim.left.begin(), claim.left.end(), played) &&
+        std::all_of(claim.right.begin(), claim.right.end(), played))
+      out.push_back(column);
+  }
+  return out;
 }
 
 std::vector<Verdict> Evidence::verdicts() const {
   std::vector<Verdict> out;
   for (const auto& claim : plan_.exhibit->claims) {
+    const auto columns = columns_of(claim);
     if (claim.kind == PaperClaim::Kind::kTrend) {
-      if (!plan_.columns.empty() && plays(claim, *plan_.columns.front()))
-        out.push_back(judge_trend(claim));
+      if (columns.size() > 1) out.push_back(judge_trend(claim, columns));
       continue;
     }
     // Where every term has its own column there is one verdict only.
@@ -421,11 +423,7 @@ std::vector<Verdict> Evidence::verdicts() const {
                          [](const ClaimTerm& term) { return !term.column.empty(); });
     };
     const bool once = !claim.all && fixed(claim.left) && fixed(claim.right);
-    for (const auto* column : plan_.columns) {
-      if (!claim.columns.empty() && std::find(claim.columns.begin(), claim.columns.end(),
-                                              column->name) == claim.columns.end())
-        continue;
-      if (!plays(claim, *column)) continue;
+    for (const auto* column : columns) {
       out.push_back(judge_order(claim, *column));
       if (once) out.back().column.clear();
       if (once) break;

@@ -65,9 +65,11 @@ class Evidence {
   std::optional<double> side(const std::vector<ClaimTerm>& terms, const PaperClaim& claim,
                              const PaperColumn& column, size_t seed) const;
   MetricSpec spec_of(const std::string& metric) const;
-  bool plays(const PaperClaim& claim, const PaperColumn& column) const;
+  /// Columns that a claim speaks of, and in which all of its rows are.
+  std::vector<const PaperColumn*> columns_of(const PaperClaim& claim) const;
   Verdict judge_order(const PaperClaim& claim, const PaperColumn& column) const;
-  Verdict judge_trend(const PaperClaim& claim) const;
+  Verdict judge_trend(const PaperClaim& claim,
+                      const std::vector<const PaperColumn*>& columns) const;
   /// The row that a claim about "all" is judged against; null if there is none.
   const PaperRow* rival(const PaperClaim& claim, const PaperColumn& column) const;
   std::vector<double> client_pairs(const PaperClaim& claim, const PaperColumn& column) const;

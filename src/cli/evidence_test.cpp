@@ -11,6 +11,7 @@
 namespace tessera {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const std::string kSmallExhibit = R"(id = "X-T1"
@@ -274,6 +275,19 @@ TEST_F(EvidenceTest, TrendsAreSlopesOverTheColumns) {
   EXPECT_EQ(verdict(0).pairs, 2) << "a seed with a hole says nothing of the trend";
 }
 
+TEST_F(EvidenceTest, ATrendIsOverTheColumnsThatItsRowIsIn) {
+  begin(
+      "[[row]]\nname = \"D\"\nmethod = \"pfedme\"\ncolumns = [\"two\", \"three\"]\n"
+      "[[row]]\nname = \"E\"\nmethod = \"fedbn\"\ncolumns = [\"two\"]\n"
+      "[[claim]]\nthat = \"D falls\"\n[[claim]]\nthat = \"E falls\"\n");
+  give("D", "two", {0.50, 0.52, 0.54}), give("D", "three", {0.47, 0.48, 0.49});
+  const auto judged = evidence().verdicts();
+  ASSERT_EQ(judged.size(), 1u);  // in one column there is no trend
+  EXPECT_EQ(judged[0].claim->left.front().row, "D");
+  EXPECT_NEAR(judged[0].test.difference, -4, 1e-9);   // of −3, −4 and −5
+  EXPECT_EQ(judged[0].state, Verdict::State::kPass);  // t = 4 · √3 > 4.30
+}
+
 TEST_F(EvidenceTest, LinearClaimsAndFactors) {
   begin(
       "[[claim]]\nthat = \"A > 2 * B\"\ncolumns = [\"one\"]\n"
@@ -425,6 +439,41 @@ TEST_F(EvidenceTest, ThePageHasOursAndPublished) {
   asked.claims.front().ours = true;
   EXPECT_THAT(reproduced_document(papers, {asked}),
               HasSubstr("| FedX | Little. | – | – | – | – |"));
+}
+
+TEST_F(EvidenceTest, ATableLeavesOutRowsThatWillNeverHaveAFigure) {
+  begin("");
+  exhibit_.metrics = {"accuracy", "accuracy/best"};
+  give("A", "one", {0.81, 0.82, 0.83}), give("B", "two", {0.6, 0.6, 0.6});
+  for (size_t seed : {0, 1, 2})
+    cell("B", "two", seed).curves["clients post"].series["val"] = {1, 0};
+  const auto shown = reproduced(evidence(), {});
+  ASSERT_EQ(shown.tables.size(), 2u);
+  EXPECT_EQ(shown.tables[0].rows.size(), 4u);
+  std::vector<std::string> names;
+  for (const auto& row : shown.tables[1].rows) names.push_back(row.name);
+  // A was never judged on validation data; C and R have not run.
+  EXPECT_THAT(names, ElementsAre("B (post)", "C (post)", "R (post)"));
+  EXPECT_EQ(shown.tables[1].rows[0].cells[1].ours, "10.0 ± 0.0");
+}
+
+TEST_F(EvidenceTest, FiguresOfOneColumnStandSideBySide) {
+  begin("");
+  exhibit_.metrics = {"accuracy", "accuracy/last5"};
+  give("A", "one", {0.81, 0.82, 0.83});
+  EXPECT_EQ(reproduced(evidence(), {}).tables.size(), 2u) << "three columns each";
+  plan_ = *plan_exhibit(exhibit_, {.size = "small", .seeds = 3, .columns = {"one"}});
+  const auto shown = reproduced(evidence(), {});
+  ASSERT_EQ(shown.tables.size(), 1u);
+  const auto& table = shown.tables[0];
+  EXPECT_EQ(table.title, "one");
+  EXPECT_THAT(table.columns,
+              ElementsAre("accuracy, %", "accuracy, mean of the last five evaluations, %"));
+  ASSERT_EQ(table.rows.size(), 4u);
+  EXPECT_EQ(table.rows[0].cells[0].ours, "82.0 ± 1.0");
+  EXPECT_EQ(table.rows[0].cells[0].published, "80");
+  EXPECT_EQ(table.rows[0].cells[1].ours, "46.0 ± 0.5");  // of 10 and 81, 82 or 83
+  EXPECT_EQ(table.rows[0].cells[1].published, "");
 }
 
 TEST(CellRecordTest, IsReadBackAsItWas) {

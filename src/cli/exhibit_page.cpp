@@ -137,6 +137,34 @@ ReproducedTable table_of(const Evidence& evidence, const std::string& metric,
   return out;
 }
 
+bool has_nothing(const ReproducedTable::Row& row) {
+  return std::all_of(row.cells.begin(), row.cells.end(), [](const ReproducedCell& cell) {
+    return cell.ours.empty() && cell.published.empty();
+  });
+}
+
+/// A row that has run (`first` shows it) and still has no figure of another kind will never have
+/// one: of the mean size of groups only FedACS has.
+void leave_out_rows(const ReproducedTable& first, ReproducedTable& other) {
+  std::vector<ReproducedTable::Row> kept;
+  for (size_t i = 0; i < other.rows.size(); ++i)
+    if (has_nothing(first.rows[i]) || !has_nothing(other.rows[i]))
+      kept.push_back(std::move(other.rows[i]));
+  other.rows = std::move(kept);
+}
+
+/// Tables of one column each, as one table with a column for each of them.
+ReproducedTable side_by_side(const std::string& title, const std::vector<ReproducedTable>& tables) {
+  ReproducedTable out{title, {}, {}};
+  for (const auto& row : tables.front().rows) out.rows.push_back({row.name, {}});
+  for (const auto& table : tables) {
+    out.columns.push_back(table.title);
+    for (size_t i = 0; i < out.rows.size(); ++i)
+      out.rows[i].cells.push_back(table.rows[i].cells.front());
+  }
+  return out;
+}
+
 /// A row over the evaluated rounds, mean and deviation over seeds.
 svg::Series curve_series(const Evidence& evidence, const ExhibitSlot& slot,
                          const MetricSpec& metric, int colour) {
@@ -493,6 +521,9 @@ ReproducedExhibit reproduced(const Evidence& evidence, const std::vector<std::st
   for (const auto& metric : exhibit.metrics)
     if (const auto spec = metric_spec(metric, exhibit, ""); spec.ok())
       out.tables.push_back(table_of(evidence, metric, *spec));
+  if (plan.columns.size() == 1 && out.tables.size() > 1)
+    out.tables = {side_by_side(plan.columns.front()->name, out.tables)};
+  for (size_t i = 1; i < out.tables.size(); ++i) leave_out_rows(out.tables[0], out.tables[i]);
   out.figures = figures_of(evidence);
   // Differences have a digit more than the figures.
   for (const auto& verdict : evidence.verdicts())

@@ -48,6 +48,7 @@ Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
                               const PaperColumn& column, const PlanOptions& options) {
   const auto& exhibit = *plan.exhibit;
   ExhibitSlot out{&row, &column, row.view, {}};
+  if (!row.is_in(column)) return out;
   std::vector<Variant> variants(1);
   if (!row.method.empty()) {
     const auto grids = exhibit.grids_at.find(plan.size);
@@ -76,7 +77,7 @@ Result<ExhibitSlot> plan_slot(const ExhibitPlan& plan, const PaperRow& row,
     if (!variant.view.empty()) out.view = variant.view;
     if (out.view.empty())
       out.view = candidate.by_seed.front().headline() == View::kPre ? "pre" : "post";
-    if (row.is_in(column)) out.candidates.push_back(std::move(candidate));
+    out.candidates.push_back(std::move(candidate));
   }
   return out;
 }
@@ -152,15 +153,25 @@ Result<ExhibitPlan> plan_exhibit(const PaperExhibit& exhibit, const PlanOptions&
   };
   for (const auto& column : exhibit.columns)
     if (column.layer.has(options.size) && is_asked(column.name)) plan.columns.push_back(&column);
+  const auto is_here = [&plan](const PaperRow& row) {
+    return std::any_of(plan.columns.begin(), plan.columns.end(),
+                       [&](const PaperColumn* column) { return row.is_in(*column); });
+  };
   for (const auto& row : exhibit.rows)
-    if (row.layer.has(options.size) && is_wanted(row, options.only)) plan.rows.push_back(&row);
+    if (row.layer.has(options.size) && is_wanted(row, options.only) && is_here(row))
+      plan.rows.push_back(&row);
   if (plan.rows.empty() || plan.columns.empty())
     return fail(Error::kInvalid, "{}: nothing is there at size {}", exhibit.file, options.size);
-  for (const auto* row : plan.rows)
+  for (const auto* row : plan.rows) {
+    std::string view;  // a row has the same in all columns, also where it has no runs
     for (const auto* column : plan.columns) {
       TESSERA_ASSIGN(auto slot, plan_slot(plan, *row, *column, options));
+      if (view.empty()) view = slot.view;
       plan.slots.push_back(std::move(slot));
     }
+    for (auto& slot : plan.slots)
+      if (slot.row == row && slot.view.empty()) slot.view = view;
+  }
   for (const auto& claim : exhibit.claims) TESSERA_RETURN_IF_ERROR(check_claim(plan, claim));
   return plan;
 }

@@ -55,6 +55,9 @@ std::string_view safe_ascii(char c, std::string_view itself) {
 
 bool starts_code_point(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
 
+// Whether a chart was drawn for the whole width of a page.
+bool is_wide(std::string_view svg) { return svg.find(" class=\"wide\"") != std::string_view::npos; }
+
 }  // namespace
 
 std::string escape(std::string_view text) {
@@ -125,15 +128,16 @@ std::string note(std::string_view words) {
 }
 
 std::string figure(std::string_view heading, const std::string& svg, std::string_view caption) {
-  const bool wide = svg.find(" class=\"wide\"") != std::string::npos;
   return fmt::format(
       "<figure>\n<h3>{}</h3>\n<div class=\"plot{}\">{}</div>\n<figcaption>{}</figcaption>\n"
       "</figure>\n",
-      escape(heading), wide ? " wide" : "", svg, escape(caption));
+      escape(heading), is_wide(svg) ? " wide" : "", svg, escape(caption));
 }
 
 std::string panels(const std::vector<Panel>& panels) {
-  std::string out = "<div class=\"panels\">\n";
+  const bool wide =
+      std::any_of(panels.begin(), panels.end(), [](const Panel& one) { return is_wide(one.svg); });
+  std::string out = fmt::format("<div class=\"panels{}\">\n", wide ? " stacked" : "");
   for (const auto& panel : panels)
     out += fmt::format("<div><h4>{}</h4>\n{}</div>\n", escape(panel.title), panel.svg);
   return out + "</div>\n";

@@ -34,7 +34,8 @@ std::string note(std::string_view words);
 /// <figure> with a heading (text), charts or notes (markup) and a caption (text). Wide charts
 /// scroll sideways on small screens, and the page says so.
 std::string figure(std::string_view heading, const std::string& svg, std::string_view caption);
-/// Small charts side by side inside one figure, each under its title (text).
+/// Charts inside one figure, each under its title (text): small ones side by side, else one below
+/// the other.
 struct Panel {
   std::string title, svg;
 };

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "report/svg.hpp"
 #include "report/test_markup.hpp"
 
 namespace tessera {
@@ -44,6 +45,16 @@ TEST(Page, TablesTilesAndFiguresAreWellFormed) {
   EXPECT_EQ(markup_error(page), "");
   EXPECT_EQ(count_of(page, "<b "), 0u);
   EXPECT_EQ(count_of(page, "<tr class=\"bold\"><td>1</td><td class=\"number\">2</td></tr>"), 1u);
+}
+
+TEST(Page, ChartsDrawnForAWholePageStandOneBelowTheOther) {
+  svg::LineChart small{.label = "a", .series = {{"x", 0, {{0, 1}, {1, 2}}}}, .width = 500};
+  auto wide = small;
+  wide.width = 1040;
+  const auto side = panels({{"one", svg::line_chart(small)}, {"two", svg::line_chart(small)}});
+  EXPECT_EQ(side.find("stacked"), std::string::npos);
+  const auto both = panels({{"one", svg::line_chart(small)}, {"two", svg::line_chart(wide)}});
+  EXPECT_TRUE(both.starts_with("<div class=\"panels stacked\">"));
 }
 
 TEST(Shorten, InTheMiddleKeepsBothEnds) {

@@ -62,6 +62,7 @@ linear-gradient(270deg,var(--shade),transparent) 100% 0/14px 100% no-repeat scro
 .plot svg:not(.wide){max-width:560px}
 .plot svg+svg{margin-top:10px}
 .panels{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(290px,100%),1fr));gap:16px}
+.panels.stacked{grid-template-columns:minmax(0,1fr)}
 .panels h4{font-size:13px;font-weight:600;color:var(--soft);margin:0 0 4px}
 .row{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr));gap:16px}
 .row figure{margin-bottom:16px}
