@@ -25,9 +25,8 @@ TEST_F(RowOfSomeColumns, NeedsToFitNoOther) {
         "columns = [\"pictures\"]\n"
         "[[claim]]\nthat = \"FedPer > FedAvg\"\nview = \"post\"\n");
   // In a column that it is not in there is nothing to say of it.
-  const auto played =
-      tessera({"reproduce", "TOY-T1", "--column", "numbers", "--seeds", "1", "--exhibits",
-               path("x"), "--out", path("p"), "--json", "--quiet"});
+  const auto played = tessera({"reproduce", "TOY-T1", "--column", "numbers", "--seeds", "1",
+                               "--exhibits", path("x"), "--out", path("p"), "--json", "--quiet"});
   ASSERT_EQ(played.code, 0) << played.err;
   const auto result = nlohmann::json::parse(played.out)[0];
   ASSERT_EQ(result["tables"][0]["rows"].size(), 1u);
