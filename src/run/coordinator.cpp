@@ -57,6 +57,13 @@ Result<bool> Coordinator::revoked(const std::string& serial) {
   return parts_.revocations ? parts_.revocations->revoked(serial) : Result<bool>(false);
 }
 
+void Coordinator::came(int64_t member, const std::string& serial) {
+  const std::scoped_lock guard(mutex_);
+  auto& tally = tallies_[static_cast<size_t>(member)];
+  tally.denied = false;
+  if (tally.serial != serial) tally.serial = serial;
+}
+
 FederationFacts Coordinator::describe(int64_t member) {
   const auto& names = parts_.book->names();
   return {.id = parts_.book->id(),
@@ -133,10 +140,6 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
   TESSERA_RETURN_IF_ERROR(parts_.book->enroll(member, common, hello, facts.data_digest));
   if (!changed.empty())
     parts_.log.warning("other data", {{"client", common.from}, {"what", changed}});
-  {
-    const std::scoped_lock guard(mutex_);
-    tallies_[static_cast<size_t>(member)].denied = false;
-  }
   parts_.board->readmit(member);
   came_.notify_all();
   return ok();
@@ -261,11 +264,13 @@ void Coordinator::on_event(const ServiceEvent& event) {
                   {{"client", event.name}, {"peer", event.peer}, {"text", event.text}});
   const auto member = member_of(event.name);
   const std::scoped_lock guard(mutex_);
-  if (member && event.kind == Kind::kDenied)
-    tallies_[static_cast<size_t>(*member)].denied = true,
-    tallies_[static_cast<size_t>(*member)].reason = event.text;
-  if (member && event.kind == Kind::kDescribed)
-    tallies_[static_cast<size_t>(*member)].denied = false;
+  if (member && event.kind == Kind::kDenied) {
+    // By certificate, not by name: whoever holds an old one that was revoked says nothing of the
+    // member, which comes with a newer one.
+    auto& tally = tallies_[static_cast<size_t>(*member)];
+    if (!tally.serial || *tally.serial == event.serial)
+      tally.denied = true, tally.reason = event.text;
+  }
   remember(fmt::format("{} {}{}{}", event.name, name_of(event.kind), event.text.empty() ? "" : ": ",
                        event.text));
 }

@@ -43,6 +43,7 @@ class Coordinator final : public ServiceHost {
 
   std::optional<int64_t> member_of(const std::string& name) override;
   Result<bool> revoked(const std::string& serial) override;
+  void came(int64_t member, const std::string& serial) override;
   FederationFacts describe(int64_t member) override;
   Status enroll(int64_t member, const EnrollFacts& facts) override;
   bool enrolled(int64_t member) override { return parts_.book->present(member); }
@@ -72,7 +73,8 @@ class Coordinator final : public ServiceHost {
   struct Tally {
     int64_t accepted = 0, rejected = 0;
     std::string reason;
-    bool denied = false;  // turned away at its last call
+    bool denied = false;  // its own certificate was turned away, and it has not come since
+    std::optional<std::string> serial;  // of the certificate it last came with; none: not yet
   };
   /// What a ticket was about; of one that was forgotten or never posted round 0 and no kind.
   struct Posted {

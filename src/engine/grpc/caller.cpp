@@ -45,6 +45,7 @@ grpc::Status CallerCheck::identify(const grpc::ServerContextBase& context, Calle
   const auto member = host_.member_of(caller.name);
   if (!member) return denied(fmt::format("'{}' is not a member of this federation", caller.name));
   caller.member = *member;
+  host_.came(caller.member, caller.serial);
   return grpc::Status::OK;
 }
 

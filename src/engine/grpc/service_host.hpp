@@ -94,6 +94,12 @@ class ServiceHost {
   /// As Revocations::revoked(); asked in every handshake and before every call.
   virtual Result<bool> revoked(const std::string& serial) = 0;
 
+  /// A member calls, by this certificate (empty without TLS), which is good at this time. Told
+  /// before every call: must be quick.
+  virtual void came(int64_t member, const std::string& serial) {
+    static_cast<void>(member), static_cast<void>(serial);
+  }
+
   virtual FederationFacts describe(int64_t member) = 0;
   /// kInvalid: the member's data or version do not fit; says exactly what differs. Other errors:
   /// the server cannot tell just now.
