@@ -12,7 +12,7 @@ set_target_properties(libtessera PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 target_link_options(libtessera PRIVATE -Wl,-Bsymbolic-functions -Wl,--no-undefined)
 target_link_libraries(libtessera PRIVATE tessera_torch ZLIB::ZLIB LibLZMA::LibLZMA ${ZSTD_LIBRARY}
-                      SQLite::SQLite3 OpenSSL::SSL OpenSSL::Crypto CURL::libcurl ${HTTPLIB_LIBRARY}
+                      SQLite::SQLite3 OpenSSL::SSL OpenSSL::Crypto CURL::libcurl
                       protobuf::libprotobuf ${GRPCPP_LIBRARY} ${GRPC_LIBRARY} ${GPR_LIBRARY} ${TESSERA_MPI_LIBRARIES} ${CMAKE_DL_LIBS})
 add_library(Tessera::tessera ALIAS libtessera)
 

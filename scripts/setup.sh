@@ -7,7 +7,7 @@ cd "$root"
 packages_without_torch=(
   g++ cmake ninja-build ccache git ca-certificates
   libfmt-dev libabsl-dev nlohmann-json3-dev
-  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libcpp-httplib-dev libzstd-dev
+  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libzstd-dev
   libgtest-dev libgmock-dev
 )
 packages_build=(

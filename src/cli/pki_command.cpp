@@ -199,6 +199,18 @@ Status pki_revoke(const PkiArgs& args) {
       what, done.crl_path, done.crl_number));
 }
 
+Status pki_crl(const PkiArgs& args) {
+  TESSERA_ASSIGN(const auto made, renew_crl(args.ca, unix_now()));
+  if (args.json)
+    return print_json({{"crl", made.crl_path},
+                       {"crl_number", made.crl_number},
+                       {"next_update", iso_text(made.next_update)}});
+  return print(fmt::format(
+      "{} is list {}, good until {}. Copy it to crl.pem in the server's identity directory, and to "
+      "the clients', too: no restart is needed\n",
+      made.crl_path, made.crl_number, day_text(made.next_update)));
+}
+
 Status pki_list(const PkiArgs& args) {
   TESSERA_ASSIGN(const auto issued, issued_certificates(args.ca));
   const auto now = unix_now();

@@ -41,6 +41,8 @@ Status pki_sign(const PkiArgs& args);
 Status pki_issue(const PkiArgs& args);
 /// Revokes all of `name` and says where to copy the new list.
 Status pki_revoke(const PkiArgs& args);
+/// Signs the list of what is revoked again, for another month.
+Status pki_crl(const PkiArgs& args);
 /// Everything that was issued: valid, expires in N days (30 or less), expired, revoked.
 Status pki_list(const PkiArgs& args);
 

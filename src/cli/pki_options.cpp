@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 
 #include "cli/pki_command.hpp"
+#include "net/private_file.hpp"
 
 namespace tessera {
 namespace {
@@ -42,7 +43,12 @@ void add_certificate(CLI::App& sub, PkiArgs& args) {
 
 void add_ending(CLI::App& sub, PkiArgs& args, PkiAction run, std::function<Status()>& action) {
   sub.add_flag("--json", args.json, "print JSON only");
-  sub.callback([&args, run, &action] { action = [&args, run] { return run(args); }; });
+  sub.callback([&args, run, &action] {
+    action = [&args, run] {
+      keep_memory_private();
+      return run(args);
+    };
+  });
 }
 
 void add_pki_init(CLI::App& pki, const DeclareCommand& declare, PkiArgs& args,
@@ -118,6 +124,13 @@ void add_pki(CLI::App& root, const DeclareCommand& declare, PkiArgs& args,
   add_member(*revoke, args);
   add_ca(*revoke, args);
   add_ending(*revoke, args, pki_revoke, action);
+
+  auto* crl = declare(*pki, "crl",
+                      "sign the list of revoked certificates again: one that is a month old is "
+                      "warned of",
+                      "tessera pki crl --ca ca");
+  add_ca(*crl, args);
+  add_ending(*crl, args, pki_crl, action);
 
   auto* list = declare(*pki, "list", "list what was issued, and what has become of it",
                        "tessera pki list --ca ca --json");

@@ -43,7 +43,10 @@ Result<CertificateFacts> facts_of(X509* certificate, const std::string& place) {
   TESSERA_ASSIGN(facts.from, unix_seconds(X509_get0_notBefore(certificate), place));
   TESSERA_ASSIGN(facts.until, unix_seconds(X509_get0_notAfter(certificate), place));
   const OpenSslErrors errors;
-  const uint32_t uses = X509_get_extended_key_usage(certificate);
+  uint32_t uses = X509_get_extended_key_usage(certificate);
+  // OpenSSL's answer for a certificate that does not say: for everything. Here it is for nothing,
+  // or a client's could stand for the server.
+  if (uses == UINT32_MAX) uses = 0;
   facts.is_client = (uses & XKU_SSL_CLIENT) != 0;
   facts.is_server = (uses & XKU_SSL_SERVER) != 0;
   facts.hosts = hosts_of(certificate);

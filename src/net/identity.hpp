@@ -4,7 +4,8 @@
 //     request.csr  what the federation's CA is asked to sign; no secret
 //     cert.pem     the certificate; its common name (CN) is the member's name everywhere
 //     ca.pem       the CA's certificate: whom to trust
-//     crl.pem      of a server: what the CA has revoked (net/revocations.hpp)
+//     crl.pem      what the CA has revoked (net/revocations.hpp): a server needs it, a client that
+//                  has it does not talk to a server whose certificate is on it
 //
 // Times are seconds since 1970 (UTC). Functions keep nothing and may be called by any thread.
 #pragma once
@@ -23,7 +24,8 @@ struct CertificateFacts {
   std::string name;    // passes check_member_name()
   std::string serial;  // lower-case hex
   int64_t from = 0, until = 0;
-  /// What it may be used for. Ours have one of the two; those of other programs may have both.
+  /// What it says it may be used for (extended key usage); neither if it does not say. Ours have
+  /// one of the two; those of other programs may have both.
   bool is_client = false, is_server = false;
   /// Host names and addresses that a server answers to.
   std::vector<std::string> hosts;

@@ -1,22 +1,23 @@
 #include "net/metrics_page.hpp"
 
 #include <arpa/inet.h>
-#include <httplib.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/text.hpp"
 #include "io/bytes.hpp"
+#include "net/descriptor.hpp"
 #include "net/metrics.hpp"
 
 namespace tessera {
@@ -25,105 +26,100 @@ namespace metrics_page {
 
 constexpr std::chrono::seconds kPageTime{2};
 constexpr size_t kPageRequestBytes = 16000;
+// Beyond it the one that has waited longest goes, so there is always room for the next.
+constexpr size_t kMostPageCallers = 64;
 
-using PageTime = std::chrono::steady_clock::time_point;
+using PageClock = std::chrono::steady_clock;
 
-class PageDescriptor {
- public:
-  explicit PageDescriptor(int fd) : fd_(fd) {}
-  PageDescriptor(PageDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  ~PageDescriptor() { close(); }
-  int get() const { return fd_; }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
-
-/// Whether `fd` is ready before the time is up and before `wake` is; fd -1 only waits.
-bool page_ready(int fd, short event, int wake, PageTime until) {
-  while (true) {
-    const auto left =
-        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
-    pollfd waits[] = {{wake, POLLIN, 0}, {fd, event, 0}};
-    const int n = ::poll(waits, 2, static_cast<int>(left.count()));
-    if (n < 0 && errno == EINTR) continue;
-    return n > 0 && waits[0].revents == 0;
+const char* page_status_text(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Internal Server Error";
   }
 }
 
-/// A connection as httplib sees it: no caller can hold it longer or fill it with more than allowed.
-/// (httplib's own has a limit per read only, and refuses descriptors above 1023.)
-class PageStream : public httplib::Stream {
- public:
-  PageStream(int fd, int wake) : fd_(fd), wake_(wake) {}
+struct PageAnswer {
+  int status = 200;
+  std::string body;
+  const char* type = "text/plain";
 
-  bool is_readable() const override { return page_ready(fd_, POLLIN, wake_, until_); }
-  bool is_writable() const override { return page_ready(fd_, POLLOUT, wake_, until_); }
-  ssize_t read(char* to, size_t size) override {
-    if (left_ == 0 || !is_readable()) return -1;
-    const ssize_t n = ::recv(fd_, to, std::min(size, left_), 0);
-    if (n > 0) left_ -= static_cast<size_t>(n);
-    return n;
+  std::string text(bool with_body) const {
+    return fmt::format(
+        "HTTP/1.1 {} {}\r\nConnection: close\r\nContent-Length: {}\r\nContent-Type: {}\r\n{}\r\n{}",
+        status, page_status_text(status), body.size(), type,
+        status == 405 ? "Allow: GET, HEAD\r\n" : "", with_body ? body : "");
   }
-  ssize_t write(const char* from, size_t size) override {
-    for (size_t done = 0; done < size;) {
-      if (!is_writable()) return -1;
-      const ssize_t n = ::send(fd_, from + done, size - done, MSG_NOSIGNAL);
-      if (n < 0 && errno != EAGAIN && errno != EINTR) return -1;
-      if (n > 0) done += static_cast<size_t>(n);
-    }
-    return static_cast<ssize_t>(size);
-  }
-  // Nobody asks who called.
-  void get_remote_ip_and_port(std::string&, int&) const override {}
-  void get_local_ip_and_port(std::string&, int&) const override {}
-  socket_t socket() const override { return 0; }
-
- private:
-  const int fd_, wake_;
-  const PageTime until_ = std::chrono::steady_clock::now() + kPageTime;
-  size_t left_ = kPageRequestBytes;
 };
 
-/// httplib for the HTTP alone: it reads a request and writes the answer.
-class PageServer : public httplib::Server {
+/// `method` and `path` are of the request line, the path without its query.
+PageAnswer page_answer(const MetricsPage::Content& content, std::string_view method,
+                       std::string_view path) try {
+  if (method != "GET" && method != "HEAD") return {405, "only GET and HEAD\n"};
+  if (path == "/metrics") return {200, content.metrics(), kMetricsContentType};
+  if (path != "/healthz") return {404, "there are /metrics and /healthz\n"};
+  const auto health = content.health();
+  return health.ok() ? PageAnswer{200, "ok\n"} : PageAnswer{503, message(health) + "\n"};
+} catch (const std::exception&) {
+  return {500, "failed\n"};
+}
+
+/// To a whole request, of which only the first line counts.
+std::string page_reply(const MetricsPage::Content& content, std::string_view request) {
+  const auto line = request.substr(0, request.find_first_of("\r\n"));
+  const auto first = line.find(' '), last = line.rfind(' ');
+  if (first == line.npos || first == last || !line.substr(last + 1).starts_with("HTTP/1."))
+    return PageAnswer{400, "this is no request\n"}.text(true);
+  const auto method = line.substr(0, first);
+  const auto target = line.substr(first + 1, last - first - 1);
+  return page_answer(content, method, target.substr(0, target.find('?'))).text(method != "HEAD");
+}
+
+/// A connection: a request that comes in bit by bit, then an answer that goes out so.
+class PageCaller {
  public:
-  explicit PageServer(MetricsPage::Content content) : content_(std::move(content)) {
-    // Before routing: no pattern is matched against what callers send.
-    set_pre_routing_handler([this](const httplib::Request& request, httplib::Response& response) {
-      answer(request, response);
-      return HandlerResponse::Handled;
-    });
-  }
-  void serve(httplib::Stream& stream) {
-    bool closed = false;
-    process_request(stream, true, closed, nullptr);
+  explicit PageCaller(OwnedDescriptor socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  short waits_for() const { return answer_.empty() ? POLLIN : POLLOUT; }
+  bool late(PageClock::time_point now) const { return now >= until_; }
+  /// Does what can be done without waiting; false once it is over.
+  bool go_on(const MetricsPage::Content& content) {
+    return answer_.empty() ? read(content) : write();
   }
 
  private:
-  void answer(const httplib::Request& request, httplib::Response& response) const {
-    const auto say = [&](int status, const std::string& text, const char* type = "text/plain") {
-      response.status = status;
-      response.set_content(text, type);
-    };
-    if (request.method != "GET" && request.method != "HEAD") {
-      response.set_header("Allow", "GET, HEAD");
-      say(405, "only GET and HEAD\n");
-    } else if (request.path == "/metrics") {
-      say(200, content_.metrics(), kMetricsContentType);
-    } else if (request.path == "/healthz") {
-      const auto health = content_.health();
-      say(health.ok() ? 200 : 503, health.ok() ? "ok\n" : message(health) + "\n");
-    } else {
-      say(404, "there are /metrics and /healthz\n");
-    }
+  bool read(const MetricsPage::Content& content) {
+    char buffer[4096];
+    const ssize_t n = ::recv(fd(), buffer, sizeof buffer, 0);
+    if (n <= 0) return n < 0 && (errno == EAGAIN || errno == EINTR);
+    request_.append(buffer, static_cast<size_t>(n));
+    const bool whole =
+        request_.find("\r\n\r\n") != request_.npos || request_.find("\n\n") != request_.npos;
+    if (!whole) return request_.size() < kPageRequestBytes;
+    answer_ = page_reply(content, request_);
+    return write();
+  }
+  bool write() {
+    const ssize_t n = ::send(fd(), answer_.data() + sent_, answer_.size() - sent_, MSG_NOSIGNAL);
+    if (n < 0) return errno == EAGAIN || errno == EINTR;
+    sent_ += static_cast<size_t>(n);
+    return sent_ < answer_.size();
   }
 
-  const MetricsPage::Content content_;
+  OwnedDescriptor socket_;
+  const PageClock::time_point until_ = PageClock::now() + kPageTime;
+  std::string request_, answer_;
+  size_t sent_ = 0;
 };
 
 struct PageAddress {
@@ -184,36 +180,42 @@ Status page_error(const std::string& address, const char* action, int error) {
 using namespace metrics_page;
 
 struct MetricsPage::Inside {
-  Inside(PageDescriptor listens, PageDescriptor wakes, Content content)
-      : listening(std::move(listens)), wake(std::move(wakes)), server(std::move(content)) {}
+  Inside(OwnedDescriptor listens, OwnedDescriptor wakes, Content shows)
+      : listening(std::move(listens)), wake(std::move(wakes)), content(std::move(shows)) {}
 
   void loop() {
-    while (!stopping()) {
-      pollfd waits[] = {{wake.get(), POLLIN, 0}, {listening.get(), POLLIN, 0}};
-      if (::poll(waits, 2, -1) < 0 || waits[1].revents == 0) continue;
-      const PageDescriptor caller(
-          ::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-      if (caller.get() >= 0)
-        answer(caller.get());
-      else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-        // No descriptor left: the caller stays in the queue, and asking again at once is no use.
-        page_ready(-1, 0, wake.get(),
-                   std::chrono::steady_clock::now() + std::chrono::milliseconds(100));
+    while (true) {
+      std::vector<pollfd> waits{{wake.get(), POLLIN, 0}, {listening.get(), POLLIN, 0}};
+      for (const auto& caller : callers) waits.push_back({caller->fd(), caller->waits_for(), 0});
+      // Often enough to end those whose time is over; nobody is kept from another's by them.
+      ::poll(waits.data(), waits.size(), callers.empty() ? -1 : 100);
+      if (waits[0].revents != 0) return callers.clear();
+      const auto now = PageClock::now();
+      size_t at = 2;
+      std::erase_if(callers, [&](const auto& caller) {
+        const bool ready = waits[at++].revents != 0;
+        return caller->late(now) || (ready && !caller->go_on(content));
+      });
+      if (waits[1].revents != 0) take();
     }
   }
-  void answer(int fd) try {
-    PageStream stream(fd, wake.get());
-    server.serve(stream);
-  } catch (const std::exception&) {
-    // This caller gets no answer; the next one may.
-  }
-  bool stopping() const {
-    pollfd wait{wake.get(), POLLIN, 0};
-    return ::poll(&wait, 1, 0) > 0;
+  void take() {
+    OwnedDescriptor caller(
+        ::accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (caller.get() >= 0) {
+      if (callers.size() >= kMostPageCallers) callers.erase(callers.begin());
+      callers.push_back(std::make_unique<PageCaller>(std::move(caller)));
+    } else if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR) {
+      // No descriptor left: the caller stays in the queue, and asking again at once is no use.
+      if (!callers.empty()) callers.erase(callers.begin());
+      pollfd wait{wake.get(), POLLIN, 0};
+      ::poll(&wait, 1, 100);
+    }
   }
 
-  PageDescriptor listening, wake;
-  PageServer server;
+  OwnedDescriptor listening, wake;
+  const Content content;
+  std::vector<std::unique_ptr<PageCaller>> callers;  // by the time they came
   std::string address;
   std::thread thread;
 };
@@ -228,14 +230,13 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& addres
                                                        Content content) try {
   TESSERA_ASSIGN(auto place, parse_page_address(address));
   auto* name = reinterpret_cast<sockaddr*>(&place.socket);
-  PageDescriptor listening(
+  OwnedDescriptor listening(
       ::socket(place.socket.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (listening.get() < 0) return page_error(address, "open a socket", errno);
-  // A server that was just stopped must not keep its successor from the port. SO_REUSEPORT, which
-  // httplib would set, would let two servers share it.
+  // A server that was just stopped must not keep its successor from the port.
   const int yes = 1;
   ::setsockopt(listening.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-  if (::bind(listening.get(), name, place.size) != 0 || ::listen(listening.get(), 16) != 0) {
+  if (::bind(listening.get(), name, place.size) != 0 || ::listen(listening.get(), 128) != 0) {
     if (errno == EADDRINUSE)
       return fail(
           Error::kBusy,
@@ -243,7 +244,7 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::open(const std::string& addres
           address);
     return page_error(address, "listen", errno);
   }
-  PageDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  OwnedDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.get() < 0) return page_error(address, "make an event", errno);
   if (::getsockname(listening.get(), name, &place.size) != 0)
     return page_error(address, "find the port", errno);

@@ -15,9 +15,9 @@ namespace tessera {
 /// Others get 404, other methods 405.
 ///
 /// Whoever can reach the port can read it, so only loopback addresses are taken. One thread of its
-/// own answers one request after the other; a caller has 2 seconds and 16 kB for its request and
-/// the answer, then it is cut off. Works with any number of open files in the process. SIGPIPE is
-/// ignored in the whole process from the first open() on.
+/// own serves all callers side by side, so none can keep it from the others; each has 2 seconds and
+/// 16 kB for its request and the answer, then it is cut off, and of more than 64 the oldest. Works
+/// with any number of open files in the process.
 class MetricsPage {
  public:
   /// Called on the page's thread: must be thread-safe and quick. What they throw is a 500.
@@ -37,7 +37,7 @@ class MetricsPage {
 
   /// "127.0.0.1:9464", with the port that was taken.
   const std::string& address() const;
-  /// At once, whatever callers are doing: cuts off the one that is being answered. May be repeated.
+  /// At once, whatever callers are doing: cuts off those that are there. May be repeated.
   void stop();
 
  private:

@@ -10,7 +10,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <future>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -23,9 +25,9 @@ using testing::FailsWith;
 using testing::Succeeds;
 
 /// A connection to a page on 127.0.0.1; every read ends after 10 seconds.
-class PageCaller {
+class PageVisitor {
  public:
-  explicit PageCaller(const std::string& address) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit PageVisitor(const std::string& address) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in to{};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -34,9 +36,9 @@ class PageCaller {
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
   }
-  PageCaller(const PageCaller&) = delete;
-  PageCaller& operator=(const PageCaller&) = delete;
-  ~PageCaller() { ::close(fd_); }
+  PageVisitor(const PageVisitor&) = delete;
+  PageVisitor& operator=(const PageVisitor&) = delete;
+  ~PageVisitor() { ::close(fd_); }
 
   void send(const std::string& text) { ::send(fd_, text.data(), text.size(), MSG_NOSIGNAL); }
   /// Everything until the server closes, which it must.
@@ -55,7 +57,7 @@ class PageCaller {
 };
 
 std::string ask_page(const std::string& address, const std::string& request) {
-  PageCaller caller(address);
+  PageVisitor caller(address);
   caller.send(request);
   return caller.rest();
 }
@@ -126,7 +128,7 @@ TEST(MetricsPage, NonsenseCostsOnlyItsConnection) {
         std::string("\x16\x03\x01\x02\n\n"),
         std::string("GET /metrics HTTP/1.1\r\nX: ") + std::string(100000, 'x'),
         std::string(100000, 'y')}) {
-    PageCaller caller(page->address());
+    PageVisitor caller(page->address());
     caller.send(bad);
     EXPECT_EQ(caller.rest().find("a_total"), std::string::npos);
   }
@@ -135,7 +137,7 @@ TEST(MetricsPage, NonsenseCostsOnlyItsConnection) {
 
 TEST(MetricsPage, ACallerThatDribblesIsCutOffAndTheNextServed) {
   const auto page = open_page();
-  PageCaller slow(page->address());
+  PageVisitor slow(page->address());
   std::atomic<bool> over = false;
   std::thread dribble([&] {
     for (int i = 0; i < 1000 && !over; ++i) {
@@ -149,9 +151,26 @@ TEST(MetricsPage, ACallerThatDribblesIsCutOffAndTheNextServed) {
   EXPECT_NE(get_page(page->address(), "/metrics").find("a_total 1\n"), std::string::npos);
 }
 
+TEST(MetricsPage, IdleConnectionsKeepNobodyFromIt) {
+  const auto page = open_page();
+  std::vector<std::unique_ptr<PageVisitor>> idle;
+  for (int i = 0; i < 20; ++i) idle.push_back(std::make_unique<PageVisitor>(page->address()));
+  for (int i = 0; i < 20; ++i) {
+    idle.push_back(std::make_unique<PageVisitor>(page->address()));
+    idle.back()->send("GET /healthz HTTP/1.1\r\nHost");
+  }
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_TRUE(get_page(page->address(), "/healthz").ends_with("\r\n\r\nok\n"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+  // Each of them is cut off in time, and more than there is room for are no trouble either.
+  for (int i = 0; i < 100; ++i) idle.push_back(std::make_unique<PageVisitor>(page->address()));
+  EXPECT_TRUE(get_page(page->address(), "/healthz").ends_with("\r\n\r\nok\n"));
+  for (auto& one : idle) EXPECT_EQ(one->rest(), "");
+}
+
 TEST(MetricsPage, StopsWhileACallerHoldsIt) {
   const auto page = open_page();
-  PageCaller silent(page->address());
+  PageVisitor silent(page->address());
   silent.send("GET /metr");
   auto stopped = std::async(std::launch::async, [&] { page->stop(); });
   // A bound for the test, not a measurement: it must not hang.

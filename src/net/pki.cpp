@@ -151,6 +151,17 @@ Result<CheckedRequest> check_request(std::string_view csr_pem, const std::string
   return out;
 }
 
+/// Writes crl.pem of the CA, with what authority.revoked says; counts its number up.
+Status write_crl(Authority& authority, EVP_PKEY* key, int64_t now) {
+  ++authority.revoked.number;
+  authority.revoked.next_update = std::min(now + kCrlDays * kSecondsOfDay, authority.until);
+  TESSERA_ASSIGN(const auto crl,
+                 build_crl(authority.revoked.serials, authority.revoked.number, now - kClockSkew,
+                           authority.revoked.next_update, {authority.ca.get(), key}));
+  TESSERA_ASSIGN(authority.crl_pem, pem_of(crl.get()));
+  return write_file_atomic(authority.crl_path, bytes_of(authority.crl_pem));
+}
+
 Status check_options(const CertificateOptions& options) {
   TESSERA_RETURN_IF_ERROR(check_days(options.days));
   for (const auto& host : options.hosts) TESSERA_RETURN_IF_ERROR(check_host(host));
@@ -177,7 +188,8 @@ Status create_ca(const std::string& dir, const CaOptions& options, int64_t now) 
                                           .until = now + options.days * kSecondsOfDay},
                                          key.get()));
   TESSERA_ASSIGN(const auto ca_pem, pem_of(ca.get()));
-  TESSERA_ASSIGN(const auto crl, build_crl({}, 1, now - kClockSkew, {ca.get(), key.get()}));
+  TESSERA_ASSIGN(const auto crl, build_crl({}, 1, now - kClockSkew, now + kCrlDays * kSecondsOfDay,
+                                           {ca.get(), key.get()}));
   TESSERA_ASSIGN(const auto crl_pem, pem_of(crl.get()));
   TESSERA_RETURN_IF_ERROR(write_private_file(dir + "/ca-key.pem", key_pem));
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/issued"));
@@ -267,12 +279,17 @@ Result<Revoked> revoke_member(const std::string& ca_dir, const std::string& name
       out.serials.push_back(one.serial);
   if (out.serials.empty()) return out;
   TESSERA_ASSIGN(const auto key, read_ca_key(authority));
-  ++out.crl_number;
-  TESSERA_ASSIGN(const auto crl, build_crl(authority.revoked.serials, out.crl_number,
-                                           now - kClockSkew, {authority.ca.get(), key.get()}));
-  TESSERA_ASSIGN(const auto pem, pem_of(crl.get()));
-  TESSERA_RETURN_IF_ERROR(write_file_atomic(authority.crl_path, bytes_of(pem)));
+  TESSERA_RETURN_IF_ERROR(write_crl(authority, key.get(), now));
+  out.crl_number = authority.revoked.number;
   return out;
+}
+
+Result<RenewedCrl> renew_crl(const std::string& ca_dir, int64_t now) {
+  TESSERA_ASSIGN(const auto lock, lock_ca(ca_dir));
+  TESSERA_ASSIGN(auto authority, read_ca(ca_dir));
+  TESSERA_ASSIGN(const auto key, read_ca_key(authority));
+  TESSERA_RETURN_IF_ERROR(write_crl(authority, key.get(), now));
+  return RenewedCrl{authority.crl_path, authority.revoked.number, authority.revoked.next_update};
 }
 
 }  // namespace tessera

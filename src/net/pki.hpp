@@ -25,6 +25,9 @@
 namespace tessera {
 
 inline constexpr int64_t kMaxDays = 36'500;
+/// So long a revocation list is good before a new one should be there. One that is older still
+/// counts: whoever uses it is warned (net/revocations.hpp).
+inline constexpr int64_t kCrlDays = 30;
 
 struct CaOptions {
   std::string name = "Tessera federation";
@@ -79,5 +82,13 @@ struct Revoked {
 };
 /// Puts every certificate of the name on the list. kNotFound if none was ever issued.
 Result<Revoked> revoke_member(const std::string& ca_dir, const std::string& name, int64_t now);
+
+struct RenewedCrl {
+  std::string crl_path;
+  int64_t crl_number = 0;
+  int64_t next_update = 0;
+};
+/// Signs the same list again, with the next number and kCrlDays from `now`.
+Result<RenewedCrl> renew_crl(const std::string& ca_dir, int64_t now);
 
 }  // namespace tessera

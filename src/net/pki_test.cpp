@@ -214,12 +214,17 @@ TEST_F(Ca, RevocationStandsBeforeOpenssl) {
   EXPECT_THAT(verdict("a", kTestNow + 1).text, HasSubstr("certificate revoked"));
   const auto other = verdict("b", kTestNow + 1);
   EXPECT_EQ(other.code, 0) << other.text;
-  // Years without a revocation are not a list out of date.
+  // A list is good for a month; then it is signed again.
   ASSERT_THAT(issue("c", {.days = 3000}), Succeeds());
-  const auto later = verdict("c", kTestNow + 2900 * kTestDay);
+  const auto month = kTestNow + kCrlDays * kTestDay;
+  EXPECT_EQ(verdict("c", month - 1).code, 0);
+  EXPECT_THAT(verdict("c", month + 1).text, HasSubstr("CRL has expired"));
+  ASSERT_THAT(renew_crl(ca(), month), Succeeds());
+  const auto later = verdict("c", month + 1);
   EXPECT_EQ(later.code, 0) << later.text;
+  EXPECT_THAT(verdict("a", month + 1).text, HasSubstr("certificate revoked"));
   const auto text = openssl("crl -noout -text -in " + ca() + "/crl.pem").text;
-  EXPECT_THAT(text, HasSubstr("X509v3 CRL Number: \n                2"));
+  EXPECT_THAT(text, HasSubstr("X509v3 CRL Number: \n                3"));
 }
 
 TEST_F(Ca, RevokingAStranger) {

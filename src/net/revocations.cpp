@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "io/file.hpp"
+#include "net/identity.hpp"
 #include "net/x509.hpp"
 
 namespace tessera {
@@ -39,6 +40,9 @@ Result<RevocationList> read_revocations(std::string_view crl_pem, const std::str
                 "federation's CA again",
                 crl_place, ca_place);
   RevocationList list{.number = number_of(crl.get())};
+  if (const auto* next = X509_CRL_get0_nextUpdate(crl.get())) {
+    TESSERA_ASSIGN(list.next_update, unix_seconds(next, crl_place));
+  }
   auto* entries = X509_CRL_get_REVOKED(crl.get());
   for (int i = 0; i < sk_X509_REVOKED_num(entries); ++i) {
     const auto* entry = sk_X509_REVOKED_value(entries, i);
@@ -96,6 +100,31 @@ Status Revocations::status() {
   const std::lock_guard lock(mutex_);
   refresh();
   return trouble_;
+}
+
+std::string Revocations::trouble(int64_t now) const {
+  if (!trouble_.ok()) return message(trouble_);
+  if (!have_list_)
+    return fmt::format(
+        "{}: there is no revocation list, so no certificate counts as revoked; copy crl.pem of the "
+        "CA there",
+        crl_path_);
+  if (list_.next_update > 0 && now >= list_.next_update)
+    return fmt::format(
+        "{}: a newer list should be there since {}, so who was revoked since then may come in; run "
+        "`tessera pki crl --ca DIR` where the CA is, and copy its crl.pem there",
+        crl_path_, utc_minute_text(list_.next_update));
+  return "";
+}
+
+std::string Revocations::news(int64_t now) {
+  constexpr int64_t kOneDay = 86'400;
+  const std::lock_guard lock(mutex_);
+  refresh();
+  auto text = trouble(now);
+  if (text == said_ && now < said_at_ + kOneDay) return "";
+  said_ = text, said_at_ = now;
+  return text;
 }
 
 int64_t Revocations::number() {

@@ -15,7 +15,8 @@ namespace tessera {
 
 /// A list that was read and whose signature is the CA's.
 struct RevocationList {
-  int64_t number = 0;  // grows with every list of a CA
+  int64_t number = 0;       // grows with every list of a CA
+  int64_t next_update = 0;  // when a newer list should be there (seconds since 1970); 0: not said
   /// Serial number (lower-case hex) → when it was revoked (seconds since 1970).
   std::map<std::string, int64_t> serials;
 };
@@ -29,8 +30,9 @@ Result<RevocationList> read_revocations(std::string_view crl_pem, const std::str
 ///
 /// A new file that is damaged, not signed by the CA, or older than the list in use (its number is
 /// smaller) is not used: the last good list stays, and status() says so. The same if the file
-/// vanishes after it was there. If it never was there, nothing is revoked. While something is
-/// wrong, every question reads the file again. Thread-safe.
+/// vanishes after it was there. If it never was there, nothing is revoked. A list that should have
+/// been followed by a newer one counts as before: no news must not stop a federation. While
+/// something is wrong, every question reads the file again. Thread-safe.
 class Revocations {
  public:
   /// Reads nothing yet. `ca_path` is read again with every new list.
@@ -45,10 +47,15 @@ class Revocations {
   Status status();
   /// Number of the list in use; 0: none.
   int64_t number();
+  /// What somebody should know and mend: there is no list, the newest is not used, or it should
+  /// have been followed by a newer one. Said when it is first asked for and then once a day;
+  /// otherwise empty. `now`: seconds since 1970.
+  std::string news(int64_t now);
 
  private:
   void refresh();
   Status take_new();
+  std::string trouble(int64_t now) const;
 
   const std::string crl_path_, ca_path_;
   std::mutex mutex_;
@@ -56,6 +63,8 @@ class Revocations {
   bool seen_any_ = false, have_list_ = false;
   RevocationList list_;
   Status trouble_;
+  std::string said_;  // by news()
+  int64_t said_at_ = 0;
 };
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include "net/revocations.hpp"
 
+#include <gmock/gmock.h>
 #include <openssl/err.h>
 
 #include <atomic>
@@ -131,6 +132,34 @@ TEST_F(RevocationFile, GoneAfterItWasThere) {
   EXPECT_THAT(list_.status(), FailsWith(Error::kNotFound, "list 2 stays in use"));
   bring(ca_list());
   EXPECT_THAT(list_.status(), Succeeds());
+}
+
+TEST_F(RevocationFile, WhatShouldBeMendedIsSaidOnceADay) {
+  constexpr int64_t kHour = 3600;
+  const auto missing = list_.news(kTestNow);
+  EXPECT_THAT(missing, ::testing::HasSubstr("there is no revocation list"));
+  EXPECT_EQ(list_.news(kTestNow + kHour), "");
+  EXPECT_EQ(list_.news(kTestNow + kTestDay), missing);
+  bring(ca_list());
+  EXPECT_EQ(list_.news(kTestNow + kTestDay + kHour), "");
+  // It is good for 30 days, and counts for longer.
+  const auto end = kTestNow + 30 * kTestDay;
+  EXPECT_EQ(list_.news(end - 1), "");
+  EXPECT_THAT(list_.news(end), ::testing::HasSubstr("a newer list should be there since"));
+  EXPECT_EQ(list_.news(end + kHour), "");
+  EXPECT_FALSE(revoked(a_)) << "nobody is locked out";
+  ASSERT_THAT(revoke_member(ca(), "a", kTestNow), Succeeds());
+  bring(ca_list());
+  EXPECT_TRUE(revoked(a_));
+  const auto renewed = renew_crl(ca(), end);
+  ASSERT_THAT(renewed, Succeeds());
+  EXPECT_EQ(renewed->crl_number, 3);
+  EXPECT_EQ(renewed->next_update, end + 30 * kTestDay);
+  bring(ca_list());
+  EXPECT_EQ(list_.news(end + kHour), "");
+  EXPECT_TRUE(revoked(a_)) << "the same names are on it";
+  bring("hello");
+  EXPECT_THAT(list_.news(end + kHour), ::testing::HasSubstr("copy the file again"));
 }
 
 TEST_F(RevocationFile, BrokenFromTheBeginningIsAnError) {

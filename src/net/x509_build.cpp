@@ -157,14 +157,17 @@ Result<CertificatePtr> build_certificate(const CertificatePlan& plan, EVP_PKEY* 
 }
 
 Result<CrlPtr> build_crl(const std::map<std::string, int64_t>& serials, int64_t number,
-                         int64_t from, const Issuer& issuer) {
+                         int64_t from, int64_t next, const Issuer& issuer) {
   const OpenSslErrors errors;
+  const auto* end = X509_get0_notAfter(issuer.certificate);
+  TESSERA_ASSIGN(const auto ca_until, unix_seconds(end, "the CA's certificate"));
   TESSERA_ASSIGN(const auto last, asn1_time(from));
+  TESSERA_ASSIGN(const auto until, asn1_time(std::min(next, ca_until)));
   CrlPtr crl(X509_CRL_new());
   if (!crl || X509_CRL_set_version(crl.get(), X509_CRL_VERSION_2) != 1 ||
       X509_CRL_set_issuer_name(crl.get(), X509_get_subject_name(issuer.certificate)) != 1 ||
       X509_CRL_set1_lastUpdate(crl.get(), last.get()) != 1 ||
-      X509_CRL_set1_nextUpdate(crl.get(), X509_get0_notAfter(issuer.certificate)) != 1)
+      X509_CRL_set1_nextUpdate(crl.get(), until.get()) != 1)
     return openssl_refused("make a revocation list");
   for (const auto& [serial, when] : serials)
     TESSERA_RETURN_IF_ERROR(add_revoked(crl.get(), serial, when));

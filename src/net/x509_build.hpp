@@ -29,10 +29,10 @@ struct Issuer {
 Result<CertificatePtr> build_certificate(const CertificatePlan& plan, EVP_PKEY* public_key,
                                          const Issuer& issuer);
 
-/// Serial number (hex) → when it was revoked. Stands until the CA's own end: revocations are
-/// news, and no news must not stop a federation.
+/// Serial number (hex) → when it was revoked. The next one is promised for `next`, at most for the
+/// CA's own end.
 Result<CrlPtr> build_crl(const std::map<std::string, int64_t>& serials, int64_t number,
-                         int64_t from, const Issuer& issuer);
+                         int64_t from, int64_t next, const Issuer& issuer);
 
 /// kInvalid unless it is an IPv4 or IPv6 address or a host name without port and wildcard.
 Status check_host(const std::string& host);
