@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,17 +18,10 @@ namespace {
 
 constexpr int kHighestPort = 65535;
 
-Status bind_once(const addrinfo& at, const HostPort& place) {
-  const int fd = ::socket(at.ai_family, at.ai_socktype | SOCK_CLOEXEC, at.ai_protocol);
-  if (fd < 0) return fail(Error::kIo, "{}: cannot listen: {}", place.text(), std::strerror(errno));
-  // As gRPC does: a port that a server has just left is free.
-  const int yes = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  const int failed = ::bind(fd, at.ai_addr, at.ai_addrlen) == 0 && ::listen(fd, 1) == 0 ? 0 : errno;
-  ::close(fd);
-  switch (failed) {
-    case 0:
-      return ok();
+constexpr int kListenBacklog = 512;
+
+Status cannot_listen(const HostPort& place, int error) {
+  switch (error) {
     case EADDRINUSE:
       return fail(Error::kBusy,
                   "{}: another program listens there; choose another port, or find it with "
@@ -42,8 +36,32 @@ Status bind_once(const addrinfo& at, const HostPort& place) {
                   "{}: no permission; ports below 1024 are the system's, choose another",
                   place.text());
     default:
-      return fail(Error::kIo, "{}: cannot listen: {}", place.text(), std::strerror(failed));
+      return fail(Error::kIo, "{}: cannot listen: {}", place.text(), std::strerror(error));
   }
+}
+
+/// 0, or why not. Both families have their port at the same place.
+int listen_at(const sockaddr* at, socklen_t size, OwnedDescriptor& out, int& port) {
+  sockaddr_storage address{};
+  std::memcpy(&address, at, size);
+  auto* raw = reinterpret_cast<sockaddr*>(&address);
+  reinterpret_cast<sockaddr_in&>(address).sin_port = htons(static_cast<uint16_t>(port));
+  OwnedDescriptor socket(
+      ::socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  // A port that a server has just left is free; two servers that listen on one are not possible.
+  const int yes = 1, no = 0;
+  if (socket.get() < 0) return errno;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (address.ss_family == AF_INET6) {
+    const bool all = IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<sockaddr_in6&>(address).sin6_addr);
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, all ? &no : &yes, sizeof yes);
+  }
+  if (::bind(socket.get(), raw, size) != 0 || ::listen(socket.get(), kListenBacklog) != 0 ||
+      ::getsockname(socket.get(), raw, &size) != 0)
+    return errno;
+  port = ntohs(reinterpret_cast<sockaddr_in&>(address).sin_port);
+  out = std::move(socket);
+  return 0;
 }
 
 }  // namespace
@@ -93,17 +111,37 @@ Status may_go_without_tls(const HostPort& place) {
               place.text());
 }
 
-Status try_listening(const HostPort& place) {
+Result<std::vector<OwnedDescriptor>> open_listeners(HostPort& place) {
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* raw = nullptr;
-  const int failed =
-      ::getaddrinfo(place.host.c_str(), std::to_string(place.port).c_str(), &hints, &raw);
+  const int failed = ::getaddrinfo(place.host.c_str(), nullptr, &hints, &raw);
   if (failed != 0)
     return fail(Error::kInvalid, "{}: no such host: {}", place.text(), ::gai_strerror(failed));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> found(raw, &::freeaddrinfo);
-  return bind_once(*found, place);
+  std::vector<OwnedDescriptor> out(1);
+  if (place.host == "0.0.0.0") {
+    sockaddr_in6 all{};
+    all.sin6_family = AF_INET6;
+    // A machine without IPv6 goes on below.
+    const int error = listen_at(reinterpret_cast<sockaddr*>(&all), sizeof all, out[0], place.port);
+    if (error == 0) return out;
+    if (error == EADDRINUSE || error == EACCES) return cannot_listen(place, error);
+  }
+  int first_error = 0;
+  for (const auto* at = found.get(); at; at = at->ai_next) {
+    OwnedDescriptor one;
+    const int error = listen_at(at->ai_addr, at->ai_addrlen, one, place.port);
+    if (error == 0)
+      out.push_back(std::move(one));
+    else if (first_error == 0 || error == EADDRINUSE)
+      first_error = error;
+  }
+  out.erase(out.begin());
+  // "localhost" may be ::1 as well where there is no IPv6; that other one must do then.
+  if (out.empty() || first_error == EADDRINUSE) return cannot_listen(place, first_error);
+  return out;
 }
 
 }  // namespace tessera

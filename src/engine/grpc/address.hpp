@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/status.hpp"
+#include "net/descriptor.hpp"
 
 namespace tessera {
 
@@ -25,9 +27,10 @@ bool is_loopback(const std::string& host);
 /// Fine on loopback. kInvalid elsewhere: everything would cross the network in the open.
 Status may_go_without_tls(const HostPort& place);
 
-/// Tries whether this process may listen there, and lets go of it again: gRPC itself does not tell
-/// why it cannot. kBusy: the port is in use. kInvalid: the address is not this machine's, or there
-/// is no such name. kIo: the system refused.
-Status try_listening(const HostPort& place);
+/// Sockets that listen there (non-blocking), with the port in `place` if that was 0. A name with
+/// several addresses has one for each that this machine knows; 0.0.0.0 and :: stand for all that it
+/// has, of IPv4 and IPv6. kBusy: the port is in use. kInvalid: the address is not this machine's,
+/// or there is no such name. kIo: the system refused.
+Result<std::vector<OwnedDescriptor>> open_listeners(HostPort& place);
 
 }  // namespace tessera

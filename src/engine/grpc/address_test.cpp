@@ -54,12 +54,45 @@ TEST(Address, WhyNobodyCanListenThereIsSaid) {
   ASSERT_EQ(::listen(fd, 1), 0);
   socklen_t size = sizeof at;
   ::getsockname(fd, reinterpret_cast<sockaddr*>(&at), &size);
-  const HostPort taken{"127.0.0.1", ntohs(at.sin_port)};
-  EXPECT_THAT(try_listening(taken), FailsWith(Error::kBusy, "another program listens there"));
+  HostPort taken{"127.0.0.1", ntohs(at.sin_port)};
+  EXPECT_THAT(open_listeners(taken), FailsWith(Error::kBusy, "another program listens there"));
   ::close(fd);
-  EXPECT_THAT(try_listening(taken), Succeeds());
-  EXPECT_THAT(try_listening({"192.0.2.1", 7443}), FailsWith(Error::kInvalid, "no such address"));
-  EXPECT_THAT(try_listening({"no such host", 7443}), FailsWith(Error::kInvalid, "no such host"));
+  EXPECT_THAT(open_listeners(taken), Succeeds());
+  HostPort elsewhere{"192.0.2.1", 7443}, nowhere{"no such host", 7443};
+  EXPECT_THAT(open_listeners(elsewhere), FailsWith(Error::kInvalid, "no such address"));
+  EXPECT_THAT(open_listeners(nowhere), FailsWith(Error::kInvalid, "no such host"));
+}
+
+bool can_connect(const std::string& address, int port) {
+  sockaddr_in four{};
+  sockaddr_in6 six{};
+  four.sin_family = AF_INET, six.sin6_family = AF_INET6;
+  four.sin_port = six.sin6_port = htons(static_cast<uint16_t>(port));
+  const bool is_six = ::inet_pton(AF_INET6, address.c_str(), &six.sin6_addr) == 1;
+  if (!is_six) ::inet_pton(AF_INET, address.c_str(), &four.sin_addr);
+  const OwnedDescriptor fd(::socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  return is_six ? ::connect(fd.get(), reinterpret_cast<sockaddr*>(&six), sizeof six) == 0
+                : ::connect(fd.get(), reinterpret_cast<sockaddr*>(&four), sizeof four) == 0;
+}
+
+TEST(Address, AllAddressesOfAPlaceAreListenedOn) {
+  const OwnedDescriptor six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  for (const char* host : {"0.0.0.0", "127.0.0.1", "localhost"}) {
+    HostPort place{host, 0};
+    const auto listeners = open_listeners(place);
+    ASSERT_THAT(listeners, Succeeds());
+    EXPECT_NE(place.port, 0);
+    EXPECT_TRUE(can_connect("127.0.0.1", place.port)) << host;
+    EXPECT_EQ(can_connect("127.0.0.2", place.port), place.host == "0.0.0.0") << host;
+  }
+  for (const char* host : {"::", "::1", "0.0.0.0"}) {
+    HostPort place{host, 0};
+    const auto listeners = open_listeners(place);
+    if (!listeners.ok() && six.get() < 0) GTEST_SKIP() << "no IPv6 here";
+    ASSERT_THAT(listeners, Succeeds());
+    EXPECT_TRUE(can_connect("::1", place.port)) << host;
+    EXPECT_EQ(can_connect("127.0.0.1", place.port), place.host != "::1") << host;
+  }
 }
 
 }  // namespace

@@ -4,8 +4,13 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <map>
 #include <mutex>
+
+#include "engine/grpc/rpc_status.hpp"
+#include "net/revocations.hpp"
 
 namespace tessera {
 namespace {
@@ -28,7 +33,8 @@ class CallerVerifier final : public grpc::experimental::ExternalCertificateVerif
     const auto who = read_certificate(text_from(request->peer_cert()));
     const auto why = who.ok() ? refusal(*who) : message(who.status());
     if (!why.empty()) {
-      if (tls_.on_refused) tls_.on_refused(who.ok() ? *who : CertificateFacts(), why);
+      const auto facts = who.ok() ? *who : CertificateFacts();
+      if (tls_.on_refused && seldom(facts.serial + why)) tls_.on_refused(facts, why);
       *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, why);
     }
     return true;  // answered at once
@@ -36,6 +42,18 @@ class CallerVerifier final : public grpc::experimental::ExternalCertificateVerif
   void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
 
  private:
+  /// Who tries again and again fills no log.
+  bool seldom(const std::string& what) {
+    constexpr std::chrono::seconds kBetween{10};
+    constexpr size_t kMostKept = 1000;
+    const std::scoped_lock guard(mutex_);
+    const auto now = std::chrono::steady_clock::now();
+    const auto [at, first] = told_.try_emplace(what, now);
+    if (!first && now - at->second < kBetween) return false;
+    at->second = now;
+    if (told_.size() > kMostKept) told_.clear();
+    return true;
+  }
   std::string refusal(const CertificateFacts& who) const {
     if (!who.is_client)
       return fmt::format("the certificate of '{}' is not meant for a client", who.name);
@@ -45,7 +63,39 @@ class CallerVerifier final : public grpc::experimental::ExternalCertificateVerif
     return *revoked ? fmt::format("the certificate of '{}' was revoked", who.name) : "";
   }
 
-  ServerTls tls_;
+  const ServerTls tls_;
+  std::mutex mutex_;
+  std::map<std::string, std::chrono::steady_clock::time_point> told_;
+};
+
+/// Runs after OpenSSL has found the server's certificate to be of our CA and valid.
+class ServedVerifier final : public grpc::experimental::ExternalCertificateVerifier {
+ public:
+  explicit ServedVerifier(const Identity& identity)
+      : revocations_(identity.crl_path, identity.ca_path) {}
+
+  bool Verify(grpc::experimental::TlsCustomVerificationCheckRequest* request,
+              std::function<void(grpc::Status)>, grpc::Status* sync_status) override {
+    // gRPC's own check of the name that was called; it answers at once.
+    host_name_.Verify(request, {}, sync_status);
+    if (!sync_status->ok()) return true;
+    const auto server = read_certificate(text_from(request->peer_cert()));
+    const auto why = server.ok() ? refusal(*server) : message(server.status());
+    if (!why.empty()) *sync_status = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, why);
+    return true;
+  }
+  void Cancel(grpc::experimental::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  std::string refusal(const CertificateFacts& server) {
+    if (!server.is_server) return kNotForAServer;
+    const auto revoked = revocations_.revoked(server.serial);
+    if (!revoked.ok()) return kServerUnchecked;
+    return *revoked ? kServerRevoked : "";
+  }
+
+  grpc::experimental::HostNameCertificateVerifier host_name_;
+  Revocations revocations_;
 };
 
 auto watching(const Identity& identity, unsigned reload_seconds) {
@@ -90,13 +140,15 @@ Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(
                 "{}: the certificate is for a server; issue one for this client with 'tessera pki "
                 "issue NAME'",
                 identity.certificate_path);
+  // A list that cannot be used is told here, in its own words; in a handshake there is no place.
+  TESSERA_RETURN_IF_ERROR(Revocations(identity.crl_path, identity.ca_path).status());
   grpc::experimental::TlsChannelCredentialsOptions options;
   options.set_certificate_provider(watching(identity, reload_seconds));
   options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(true);
   options.set_certificate_verifier(
-      std::make_shared<grpc::experimental::HostNameCertificateVerifier>());
+      grpc::experimental::ExternalCertificateVerifier::Create<ServedVerifier>(identity));
   return grpc::experimental::TlsCredentials(options);
 }
 

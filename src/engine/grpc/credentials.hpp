@@ -28,7 +28,8 @@ struct ServerTls {
   /// Asked during every handshake with the serial number of the caller's certificate. An error
   /// refuses the caller: who cannot be checked does not come in. Called by any thread.
   std::function<Result<bool>(const std::string& serial)> revoked;
-  /// Told who with a certificate of our CA was turned away, and why; may be empty. Any thread.
+  /// Told who with a certificate of our CA was turned away, and why, of one certificate at most
+  /// every 10 seconds; may be empty. Any thread.
   std::function<void(const CertificateFacts& who, const std::string& sentence)> on_refused = {};
 };
 
@@ -37,7 +38,8 @@ struct ServerTls {
 /// certificate that is not meant for a server.
 Result<std::shared_ptr<grpc::ServerCredentials>> server_credentials(const ServerTls& tls);
 
-/// Believes a server whose certificate is of the CA in ca.pem and has the name that was called.
+/// Believes a server whose certificate is of the CA in ca.pem, valid now, meant for a server, for
+/// the name that was called, and not revoked by crl.pem, if that lies in the identity's directory.
 /// Errors as load_identity()'s; kInvalid for a certificate that is not meant for a client.
 Result<std::shared_ptr<grpc::ChannelCredentials>> channel_credentials(
     const std::string& identity_dir, unsigned reload_seconds = 10);

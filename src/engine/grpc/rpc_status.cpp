@@ -26,9 +26,19 @@ constexpr std::array kKnownTroubles{
     KnownTrouble{"Hostname Verification Check failed", Trouble::kMistake,
                  "the server's certificate is for another host name; call it by a name that is in "
                  "its certificate, or issue one with this name ('tessera pki issue --server')"},
-    KnownTrouble{"certificate verify failed", Trouble::kMistake,
-                 "the server's certificate is not of the CA in ca.pem, or not valid at this time; "
-                 "compare ca.pem with the server's, and this machine's clock"},
+    KnownTrouble{
+        "certificate verify failed", Trouble::kMistake,
+        "the server's certificate is not of the CA in ca.pem, not valid at this time, or not "
+        "meant for a server; compare ca.pem with the server's, and this machine's clock"},
+    KnownTrouble{kServerRevoked, Trouble::kMistake,
+                 "the server's certificate was revoked (crl.pem of this identity); do not send "
+                 "anything, and ask who runs the federation"},
+    KnownTrouble{kNotForAServer, Trouble::kMistake,
+                 "what answers there shows a certificate that is not meant for a server (extended "
+                 "key usage); ask who runs the federation"},
+    KnownTrouble{kServerUnchecked, Trouble::kPassing,
+                 "the server's certificate cannot be checked, as crl.pem of this identity is "
+                 "damaged or of another CA; copy the CA's there again"},
     KnownTrouble{"wrong version number", Trouble::kMistake,
                  "the server does not speak TLS there; is it the right port, or was it started "
                  "with --insecure?"},
@@ -44,7 +54,7 @@ constexpr std::array kKnownTroubles{
 // After a handshake of TLS 1.3 the caller believes that all is well when the server breaks it off.
 constexpr std::string_view kBrokenOff =
     "the server broke off the connection: it refuses this certificate (revoked, expired, or of "
-    "another CA), only one of the two uses TLS, or it is being stopped";
+    "another CA), only one of the two uses TLS, it is full, or it is being stopped";
 
 const KnownTrouble* known_trouble(const grpc::Status& status) {
   for (const auto& known : kKnownTroubles)

@@ -16,6 +16,11 @@ namespace tessera {
 /// In the status details of every answer that a server itself gives.
 inline constexpr const char* kOurMark = "tessera";
 
+/// What a client's own check says of a server in the handshake; gRPC carries the words.
+inline constexpr const char* kServerRevoked = "the server's certificate was revoked";
+inline constexpr const char* kNotForAServer = "the certificate is not meant for a server";
+inline constexpr const char* kServerUnchecked = "the server's certificate cannot be checked";
+
 /// For the server's side. Fine stays fine; each Error has a code of its own.
 grpc::Status to_grpc(const Status& status);
 /// A refusal because of who is calling: PERMISSION_DENIED.

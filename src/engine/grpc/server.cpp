@@ -7,6 +7,7 @@
 
 #include "engine/grpc/address.hpp"
 #include "engine/grpc/credentials.hpp"
+#include "engine/grpc/handshake_watch.hpp"
 #include "engine/grpc/service.hpp"
 
 namespace tessera {
@@ -16,6 +17,10 @@ namespace {
 constexpr int64_t kMessageOverhead = 64 << 10;
 constexpr int kHandshakeMilliseconds = 20'000;
 constexpr int kCallsPerConnection = 16;
+// Names of calls and callers; nothing that is long is said in a header.
+constexpr int kMostHeaderBytes = 8 << 10;
+using FromDescriptor = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+using HandedOver = grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters;
 
 Result<std::shared_ptr<grpc::ServerCredentials>> listening_credentials(const ServerOptions& options,
                                                                        const HostPort& place,
@@ -55,8 +60,7 @@ void set_limits(grpc::ServerBuilder& builder, int threads) {
   builder.SetMaxSendMessageSize(static_cast<int>(kMostChunkBytes + kMessageOverhead));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kCallsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
-  // Two servers on one port would share the callers between them.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMostHeaderBytes);
   // Nobody is cut off for asking too often whether the line is still there.
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
 }
@@ -66,8 +70,11 @@ void set_limits(grpc::ServerBuilder& builder, int threads) {
 struct FederationServer::Parts {
   Parts(ServiceHost& host, const ServiceOptions& options) : service(host, options) {}
   FederationService service;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor;
   std::unique_ptr<grpc::Server> server;
   std::string address;
+  std::unique_ptr<Doorkeeper> door;
+  std::unique_ptr<HandshakeWatch> watch;  // tells the door
 };
 
 FederationServer::FederationServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
@@ -82,26 +89,50 @@ Result<std::unique_ptr<FederationServer>> FederationServer::start(const ServerOp
     return fail(Error::kInvalid, "chunks have 1 … {} bytes, not {}", kMostChunkBytes,
                 options.retry.chunk_bytes);
   TESSERA_ASSIGN(const auto credentials, listening_credentials(options, place, host));
-  TESSERA_RETURN_IF_ERROR(try_listening(place));
+  DoorOptions door{.limits = options.connections};
+  door.on_turned_away = [&host](const TurnedAway& told) {
+    host.on_event({.kind = ServiceEvent::Kind::kDenied,
+                   .peer = told.from,
+                   .text = told.connections == 1
+                               ? "handshake: " + told.why
+                               : fmt::format("{} handshakes: {}", told.connections, told.why)});
+  };
+  TESSERA_ASSIGN(auto keeper, Doorkeeper::open(place, std::move(door)));
   auto parts = std::make_unique<Parts>(
-      host, ServiceOptions{
-                .insecure = options.insecure, .retry = options.retry, .streams = options.streams});
+      host, ServiceOptions{.insecure = options.insecure,
+                           .retry = options.retry,
+                           .streams = options.streams,
+                           .on_call = [keeper = keeper.get()](const std::string& peer) {
+                             keeper->called(peer);
+                           }});
   grpc::ServerBuilder builder;
   set_limits(builder, options.threads);
   builder.RegisterService(&parts->service);
-  builder.AddListeningPort(place.text(), credentials, &place.port);
+  parts->acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(FromDescriptor::FROM_FD, credentials);
   parts->server = builder.BuildAndStart();
-  if (!parts->server) return fail(Error::kIo, "{}: gRPC cannot listen there", options.listen);
+  if (!parts->server) return fail(Error::kIo, "{}: gRPC cannot start a server", options.listen);
   parts->address = place.text();
+  parts->door = std::move(keeper);
+  parts->watch = std::make_unique<HandshakeWatch>(
+      [door = parts->door.get()](const std::string& reason) { door->failed(reason); });
+  parts->door->start([acceptor = parts->acceptor.get()](int listener, int fd) {
+    HandedOver connection;
+    connection.listener_fd = listener;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  });
   return std::unique_ptr<FederationServer>(new FederationServer(std::move(parts)));
 }
 
 const std::string& FederationServer::address() const { return parts_->address; }
 void FederationServer::wake(int64_t member) { parts_->service.wake(member); }
 void FederationServer::wake() { parts_->service.wake(); }
+Status FederationServer::healthy() const { return parts_->door->healthy(); }
 
 void FederationServer::stop(std::chrono::milliseconds grace) {
   if (!parts_->server) return;
+  parts_->door->stop();
   parts_->service.stop();
   parts_->server->Shutdown(std::chrono::system_clock::now() + grace);
   parts_->server.reset();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/status.hpp"
+#include "engine/grpc/doorkeeper.hpp"
 #include "engine/grpc/service_host.hpp"
 #include "engine/grpc/stream_watch.hpp"
 
@@ -23,11 +24,12 @@ struct ServerOptions {
   StreamLimits streams;
   /// Calls that are not polls have a thread each; further callers are told to try again.
   int threads = 256;
+  DoorLimits connections;
   /// How often key and certificates on the disk are looked at.
   unsigned reload_seconds = 10;
 };
 
-/// A running server. wake() may be called by any thread, the rest by one.
+/// A running server. wake() and healthy() may be called by any thread, the rest by one.
 class FederationServer {
  public:
   /// Listens from here on. Borrows the host, which outlives the server. One sentence for each
@@ -43,6 +45,9 @@ class FederationServer {
   /// that are held. It is found without, too, a moment later.
   void wake(int64_t member);
   void wake();
+  /// Connects as a member would. kIo: nobody can come in, and why: no file descriptor is left, too
+  /// many are there, it has been stopped. Takes at most two seconds.
+  Status healthy() const;
   /// Lets no call begin, ends polls, and gives other calls that are under way `grace` to end; then
   /// they are broken off. Returns soon after that. May be repeated.
   void stop(std::chrono::milliseconds grace = std::chrono::milliseconds(1000));

@@ -1,13 +1,16 @@
 #include <arpa/inet.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "engine/grpc/credentials.hpp"
 #include "engine/grpc/testing.hpp"
-#include "net/pki.hpp"
+#include "net/pki_testing.hpp"
 
 namespace tessera {
 namespace {
@@ -162,6 +165,95 @@ TEST(Tls, StrangersGetNoByte) {
   EXPECT_EQ(f.host.events(EventKind::kDenied, "handshake: the certificate of 'bad' was revoked"),
             1);
   EXPECT_EQ(f.host.last(EventKind::kDenied)->serial, revoked);
+}
+
+TEST(Tls, WhoIsTurnedAwayIsInTheLogByAddress) {
+  TlsScene s;
+  LoopbackFederation f(s.listening());
+  EXPECT_EQ(probe(f.server->address(), {}).application_bytes, 0);
+  ASSERT_TRUE(eventually([&] {
+    return f.host.events(EventKind::kDenied, "handshake: it shows no certificate") == 1;
+  }));
+  const auto event = f.host.last(EventKind::kDenied);
+  EXPECT_TRUE(event->peer.starts_with("127.0.0.1:")) << event->peer;
+  EXPECT_EQ(event->name, "");
+  // A member is not among them, and the check of health neither.
+  ASSERT_THAT(f.transport(s.calling(f, "a"))->describe(), Succeeds());
+  EXPECT_THAT(f.server->healthy(), Succeeds());
+  std::this_thread::sleep_for(milliseconds(600));
+  EXPECT_EQ(f.host.events(EventKind::kDenied), 1);
+}
+
+// The program `openssl` as another CA would do it: a certificate that does not say what it is for.
+void issue_without_use(const TlsScene& s, const std::string& name, const std::string& extension) {
+  ASSERT_THAT(make_request(name, s.at(name)), Succeeds());
+  testing::put(s.at("extension"), extension);
+  const auto made = testing::openssl(
+      fmt::format("x509 -req -days 30 -in {0}/request.csr -out {0}/cert.pem -CA {1}/ca.pem -CAkey "
+                  "{1}/ca-key.pem -extfile {2}",
+                  s.at(name), s.at("ca"), s.at("extension")));
+  ASSERT_EQ(made.code, 0) << made.text;
+  std::filesystem::copy_file(s.at("ca/ca.pem"), s.at(name) + "/ca.pem");
+}
+
+TEST(Tls, CertificatesMustSayWhatTheyAreFor) {
+  if (!testing::have_openssl()) GTEST_SKIP() << "no program openssl";
+  TlsScene s;
+  issue_without_use(s, "c", "basicConstraints=CA:FALSE\n");
+  EXPECT_THAT(load_identity(s.at("c"), unix_now()),
+              FailsWith(Error::kInvalid, "neither for a client nor for a server"));
+  LoopbackFederation f(s.listening());
+  EXPECT_EQ(probe(f.server->address(), {.identity = s.at("c")}).application_bytes, 0);
+  EXPECT_EQ(f.host.events(EventKind::kDenied,
+                          "handshake: the certificate of 'c' is not meant for a client"),
+            1);
+}
+
+/// A server of TLS that shows any certificate, and what a client's own check says of it.
+Status served_by(const TlsScene& s, const std::string& certificate) {
+  const auto pem = [&](const char* file) { return testing::get(s.at(certificate) + file); };
+  grpc::SslServerCredentialsOptions options;
+  options.pem_key_cert_pairs.push_back({pem("/key.pem"), pem("/cert.pem")});
+  grpc::ServerBuilder builder;
+  int port = 0;
+  v1::Federation::Service nothing;
+  builder.RegisterService(&nothing);
+  builder.AddListeningPort("127.0.0.1:0", grpc::SslServerCredentials(options), &port);
+  const auto server = builder.BuildAndStart();
+  TransportOptions calling{.server = fmt::format("127.0.0.1:{}", port)};
+  calling.identity_dir = s.at("a");
+  calling.patient = false;
+  auto transport = Transport::create(calling);
+  return transport.ok() ? (*transport)->describe().status() : transport.status();
+}
+
+TEST(Tls, AClientChecksWhatTheServersCertificateIsFor) {
+  if (!testing::have_openssl()) GTEST_SKIP() << "no program openssl";
+  TlsScene s;
+  issue_without_use(s, "vague", "subjectAltName=IP:127.0.0.1\n");
+  EXPECT_THAT(served_by(s, "vague"), FailsWith(Error::kIo, "not meant for a server"));
+  issue_without_use(s, "client", "subjectAltName=IP:127.0.0.1\nextendedKeyUsage=clientAuth\n");
+  EXPECT_THAT(served_by(s, "client"), FailsWith(Error::kIo, "not meant for a server"));
+  EXPECT_THAT(served_by(s, "server"), FailsWith(Error::kIo, "no 'tessera serve' of this version"))
+      << "past the handshake";
+}
+
+TEST(Tls, AClientWithAListDoesNotTalkToARevokedServer) {
+  TlsScene s;
+  LoopbackFederation f(s.listening());
+  EXPECT_THAT(s.told(f, "a"), Succeeds());
+  ASSERT_THAT(revoke_member(s.at("ca"), "server", unix_now()), Succeeds());
+  EXPECT_THAT(s.told(f, "a"), Succeeds()) << "the list is not here yet";
+  std::filesystem::copy_file(s.at("ca/crl.pem"), s.at("a/crl.pem"));
+  EXPECT_THAT(s.told(f, "a"), FailsWith(Error::kIo, "the server's certificate was revoked"));
+  // One that runs sees a list that comes later; nobody waits for a revoked server.
+  s.issue("c", {});
+  const auto running = f.transport(s.calling(f, "c"));
+  std::filesystem::copy_file(s.at("ca/crl.pem"), s.at("c/crl.pem"));
+  EXPECT_THAT(running->describe(), FailsWith(Error::kIo, "the server's certificate was revoked"));
+  testing::put(s.at("a/crl.pem"), "hello");
+  EXPECT_THAT(Transport::create(s.calling(f, "a")).status(),
+              FailsWith(Error::kInvalid, "no revocation list in PEM form"));
 }
 
 TEST(Tls, NothingBelowVersion13IsSpoken) {

@@ -254,6 +254,13 @@ class FaultyServer : public v1::Federation::Service {
     return grpc::Status::OK;
   }
 
+  grpc::Status Describe(grpc::ServerContext*, const v1::DescribeRequest*,
+                        v1::DescribeReply* reply) override {
+    if (takes_caller_for.empty()) return grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "");
+    reply->set_name(takes_caller_for);
+    return grpc::Status::OK;
+  }
+
   TransportOptions calling() const {
     TransportOptions out;
     out.server = fmt::format("127.0.0.1:{}", port_);
@@ -269,6 +276,7 @@ class FaultyServer : public v1::Federation::Service {
   static constexpr size_t kStep = 100;
   std::vector<int64_t> offsets;
   bool stalls = false, forged = false;
+  std::string takes_caller_for;  // empty: it does not know the call
 
  private:
   const Bytes task_;
@@ -294,6 +302,16 @@ TEST(Transport, AFetchGoesOnWhereItBroke) {
   ASSERT_EQ(troubles.size(), 4U);
   EXPECT_NE(troubles[1].find("damaged on the way"), std::string::npos) << troubles[1];
   EXPECT_NE(troubles[2].find("ended too early"), std::string::npos) << troubles[2];
+}
+
+TEST(Transport, AServerThatTakesItForAnotherIsRefused) {
+  FaultyServer server(counted_bytes(10));
+  server.takes_caller_for = "a";
+  const auto transport = LoopbackFederation::transport(server.calling());
+  EXPECT_THAT(transport->describe(), Succeeds());
+  server.takes_caller_for = "b";
+  EXPECT_THAT(transport->describe(),
+              FailsWith(Error::kInvalid, "the server takes this client for 'b', but it is 'a'"));
 }
 
 TEST(Transport, ATaskThatIsNotItsTicketIsGivenUp) {
