@@ -228,8 +228,8 @@ Status fetch_into(int fd, uint64_t old, const std::string& url, const std::strin
 
 Status download(const std::string& url, const std::string& target, const DownloadOptions& options) {
   const std::string part = target + ".part";
-  const PartFile file(::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (file.get() < 0) return system_error(part, "write", errno);
+  TESSERA_ASSIGN(const int opened, open_own_file(part, 0666));
+  const PartFile file(opened);
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
     return fail(Error::kBusy, "{}: another program is downloading it; wait for it", part);
   // Without a checksum nobody could tell whether both halves are of the same file.

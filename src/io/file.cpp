@@ -77,6 +77,8 @@ std::string_view advice(int error) {
       return "; raise the limit of open files (ulimit -n)";
     case EIO:
       return "; the disk may be failing";
+    case ELOOP:
+      return "; a symbolic link is not followed here: remove it, or choose another directory";
     default:
       return "";
   }
@@ -102,7 +104,7 @@ Result<Bytes> read_descriptor(int fd, size_t size, const std::string& path) try 
 
 Status system_error(const std::string& path, const char* action, int error) {
   const auto kind = error == ENOENT || error == ENOTDIR ? Error::kNotFound
-                    : error == EISDIR                   ? Error::kInvalid
+                    : error == EISDIR || error == ELOOP ? Error::kInvalid
                                                         : Error::kIo;
   return fail(kind, "{}: cannot {}: {}{}", path, action, std::generic_category().message(error),
               advice(error));
@@ -232,6 +234,36 @@ Status write_file_atomic(const std::string& path, ByteSpan bytes) {
   return file.commit();
 }
 
+Status refuse_link(const std::string& path) {
+  struct stat info {};
+  if (::lstat(path.c_str(), &info) != 0 || !S_ISLNK(info.st_mode)) return ok();
+  return system_error(path, "open", ELOOP);
+}
+
+Result<int> open_own_file(const std::string& path, unsigned mode) {
+  constexpr int kFlags = O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
+  // Another process may make or remove it in between.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    Descriptor made(::open(path.c_str(), kFlags | O_CREAT | O_EXCL, mode));
+    if (made.get() >= 0) return made.release();
+    if (errno != EEXIST) return system_error(path, "open", errno);
+    Descriptor there(::open(path.c_str(), kFlags));
+    if (there.get() < 0 && errno == ENOENT) continue;
+    if (there.get() < 0) return system_error(path, "open", errno);
+    struct stat info {};
+    if (::fstat(there.get(), &info) != 0) return system_error(path, "read", errno);
+    if (!S_ISREG(info.st_mode)) return fail(Error::kInvalid, "{}: is no regular file", path);
+    if (info.st_nlink == 0) continue;
+    if (info.st_nlink > 1)
+      return fail(Error::kInvalid,
+                  "{}: is a file that has another name, too (a hard link); remove it, or choose "
+                  "another directory",
+                  path);
+    return there.release();
+  }
+  return system_error(path, "open", ENOENT);
+}
+
 DirLock::DirLock(DirLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
 
 DirLock& DirLock::operator=(DirLock&& other) noexcept {
@@ -245,14 +277,21 @@ DirLock::~DirLock() {
 
 Result<DirLock> DirLock::take(const std::string& dir) {
   const std::string path = dir + "/.lock";
-  Descriptor fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
-  if (fd.get() < 0) return system_error(path, "open", errno);
+  TESSERA_ASSIGN(const int opened, open_own_file(path, 0666));
+  Descriptor fd(opened);
+  char text[16] = {};
+  const ssize_t n = ::pread(fd.get(), text, sizeof(text), 0);
+  const auto* const end = text + std::max<ssize_t>(n, 0);
+  const auto* const digits = std::find_if_not(text, text + std::max<ssize_t>(n, 0),
+                                              [](char c) { return '0' <= c && c <= '9'; });
+  if (digits != end && std::string_view(digits, end) != "\n")
+    return fail(Error::kInvalid,
+                "{}: is no lock of tessera's, which would hold a number; remove it if it is of no "
+                "use, or choose another directory",
+                path);
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return system_error(path, "lock", errno);
-    char text[16] = {};
-    const ssize_t n = ::pread(fd.get(), text, sizeof(text) - 1, 0);
-    const std::string pid(text, std::find_if_not(text, text + std::max<ssize_t>(n, 0),
-                                                 [](char c) { return '0' <= c && c <= '9'; }));
+    const std::string pid(static_cast<const char*>(text), digits);
     return fail(Error::kBusy,
                 "another tessera run{} is using {}; wait for it, stop it or choose another --out",
                 pid.empty() ? "" : fmt::format(" (pid {})", pid), dir);

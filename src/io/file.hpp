@@ -65,11 +65,20 @@ Status rename_synced(const std::string& from, const std::string& to);
 
 Status write_file_atomic(const std::string& path, ByteSpan bytes);
 
+/// A file of one's own in a directory that somebody else may have prepared, open to be read and
+/// written: made with `mode`, or the one that is there. kInvalid, and nothing has changed: a
+/// symbolic link, a file with a second name (a hard link), or no file at all. The caller closes it.
+Result<int> open_own_file(const std::string& path, unsigned mode);
+/// kInvalid if the path itself is a symbolic link; fine if there is nothing. For files and
+/// directories that are opened by others' code.
+Status refuse_link(const std::string& path);
+
 /// Exclusive use of a directory by one process, through flock on DIR/.lock; the kernel lets go of
 /// it when the process ends, however it ends. The lock file holds the owner's pid and stays.
 class DirLock {
  public:
-  /// kBusy "another tessera run (pid N) is using DIR" if it is taken. Never waits.
+  /// kBusy "another tessera run (pid N) is using DIR" if it is taken. Never waits. kInvalid as
+  /// open_own_file(), or what is there is no lock of ours: it stays as it is.
   static Result<DirLock> take(const std::string& dir);
   DirLock(DirLock&& other) noexcept;
   DirLock& operator=(DirLock&& other) noexcept;

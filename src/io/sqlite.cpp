@@ -7,6 +7,8 @@
 #include <system_error>
 #include <utility>
 
+#include "io/file.hpp"
+
 namespace tessera {
 namespace {
 
@@ -258,6 +260,9 @@ Status Database::check_schema() {
 
 Result<Database> Database::open(const std::string& path, Mode mode) {
   if (mode == Mode::kReadWrite) {
+    // SQLite would write to what a link points to.
+    for (const char* ending : {"", "-wal", "-shm", "-journal"})
+      TESSERA_RETURN_IF_ERROR(refuse_link(path + ending));
     TESSERA_ASSIGN(auto database,
                    open_file(path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, path));
     TESSERA_RETURN_IF_ERROR(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));

@@ -141,7 +141,7 @@ Status AuditLog::attach() {
   detach();
   // O_NONBLOCK: a FIFO must not make us wait. No O_APPEND: it would forbid to overwrite a torn
   // line.
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0600);
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0600);
   if (fd_ < 0) return system_error(path_, "open", errno);
   const auto usable = take_file();
   if (!usable.ok()) detach();

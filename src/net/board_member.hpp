@@ -25,6 +25,7 @@ struct TaskBoard::Member {
   struct Posted {
     std::string ticket;
     std::shared_ptr<const Bytes> bytes;
+    int64_t most_reply = 0;
     bool fetched = false;  // to its end
   };
   enum class Stage {

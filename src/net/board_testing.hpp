@@ -67,15 +67,16 @@ inline std::string told(TaskBoard& board, int64_t member) {
 inline std::string taken(TaskBoard& board) {
   const auto reply = board.next(at_once());
   if (!reply) return "nothing";
+  if (!reply->refused.empty()) return fmt::format("{} refused: {}", reply->member, reply->refused);
   return fmt::format("{} {}", reply->member, text_of(*reply->bytes));
 }
 
-/// Files below the spool's directory but for the marker, tickets cut to 4 digits.
+/// Files below the spool's directory but for the two that are always there, tickets cut to 4 digits.
 inline std::vector<std::string> spooled(const std::string& dir) {
   std::vector<std::string> out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
     auto name = std::filesystem::relative(entry.path(), dir).string();
-    if (!entry.is_regular_file() || name == "format") continue;
+    if (!entry.is_regular_file() || name == "format" || name == "most") continue;
     if (const auto dash = name.find('-'); dash != std::string::npos) name.erase(dash + 5, 60);
     out.push_back(name);
   }

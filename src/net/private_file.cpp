@@ -1,5 +1,7 @@
 #include "net/private_file.hpp"
 
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -43,6 +45,13 @@ Status check_private_file(const std::string& path) {
   return fail(Error::kInvalid,
               "{0}: others can read or change this private key (mode {1:o}); run `chmod 600 {0}`",
               path, info.st_mode & 0777);
+}
+
+void keep_memory_private() {
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  // A dump that goes into a pipe (core_pattern) knows no limit, but asks for this.
+  ::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
 Status make_private_dir(const std::string& dir) {

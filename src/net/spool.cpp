@@ -69,17 +69,23 @@ Status check_name(const ReplyName& name) {
               printable(name.ticket));
 }
 
-// Whether the marker is there; kInvalid if another program has written it.
-Result<bool> check_format(const std::string& path) {
+// The number that is all of a small file, with a line break; none if there is no such file.
+Result<std::optional<int64_t>> number_in(const std::string& path) {
   const auto bytes = read_file(path, 64);
-  if (!bytes.ok() && error_of(bytes.status()) == Error::kNotFound) return false;
+  if (!bytes.ok() && error_of(bytes.status()) == Error::kNotFound) return std::nullopt;
   TESSERA_RETURN_IF_ERROR(bytes.status());
   auto text = text_of(*bytes);
   if (text.ends_with('\n')) text.remove_suffix(1);
-  const auto format = whole_number(text);
-  if (!format || *format < 1)
-    return fail(Error::kInvalid, "{}: '{}' is no format of a spool; is it the right directory?",
-                path, printable(text));
+  const auto number = whole_number(text);
+  if (number && *number >= 1) return number;
+  return fail(Error::kInvalid, "{}: '{}' is no number; is it the right directory?", path,
+              printable(text));
+}
+
+// Whether the marker is there; kInvalid if another program has written it.
+Result<bool> check_format(const std::string& path) {
+  TESSERA_ASSIGN(const auto format, number_in(path));
+  if (!format) return false;
   if (*format > kSpoolFormat)
     return fail(Error::kInvalid,
                 "{}: the spool is of the newer format {}, this program knows {}; nothing was "
@@ -91,7 +97,8 @@ Result<bool> check_format(const std::string& path) {
 Status clear_temporaries(const std::string& dir) {
   TESSERA_ASSIGN(const auto top, names_in(dir));
   for (const auto& name : top)
-    if (is_temporary_of("format", name)) TESSERA_RETURN_IF_ERROR(remove_spooled(dir + "/" + name));
+    if (is_temporary_of("format", name) || is_temporary_of("most", name))
+      TESSERA_RETURN_IF_ERROR(remove_spooled(dir + "/" + name));
   const auto out = dir + "/out";
   TESSERA_ASSIGN(const auto settles, names_in(out));
   for (const auto& name : settles) {
@@ -112,9 +119,10 @@ class SpoolFile {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
+  /// −1 also for a file that has a second name: what is written into it would change another.
   int64_t size() const {
     struct stat info {};
-    return ::fstat(fd_, &info) == 0 ? info.st_size : -1;
+    return ::fstat(fd_, &info) == 0 && info.st_nlink < 2 ? info.st_size : -1;
   }
 
  private:
@@ -138,6 +146,7 @@ int write_at(int fd, int64_t offset, ByteSpan bytes) {
 Result<Spool> Spool::open(const std::string& dir) {
   const auto marker = dir + "/format";
   TESSERA_ASSIGN(const bool marked, check_format(marker));
+  for (const char* part : {"", "/in", "/out"}) TESSERA_RETURN_IF_ERROR(refuse_link(dir + part));
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/in"));
   TESSERA_RETURN_IF_ERROR(make_dirs(dir + "/out"));
   TESSERA_RETURN_IF_ERROR(clear_temporaries(dir));
@@ -174,6 +183,12 @@ Result<std::map<int64_t, Bytes>> Spool::settles() const {
 Status Spool::keep_settle(int64_t member, ByteSpan task) const {
   if (member < 0) return fail(Error::kInvalid, "{} is no member's number", member);
   return write_file_atomic(settle_path(member), task);
+}
+
+Result<std::optional<int64_t>> Spool::most() const { return number_in(dir_ + "/most"); }
+
+Status Spool::keep_most(int64_t bytes) const {
+  return write_file_atomic(dir_ + "/most", bytes_of(std::to_string(bytes) + "\n"));
 }
 
 Status Spool::drop_settle(int64_t member) const { return remove_spooled(settle_path(member)); }

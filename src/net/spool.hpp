@@ -1,6 +1,7 @@
 // What a federation's server must not lose between two checkpoints, as files.
 //
 //   DIR/format              "1"
+//   DIR/most                bytes of the largest reply that any task has allowed
 //   DIR/out/MEMBER          a settlement that the member has not acknowledged
 //   DIR/in/MEMBER-TICKET.part   a reply that still grows
 //   DIR/in/MEMBER-TICKET        a complete one: synced before it got this name
@@ -10,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,6 +50,11 @@ class Spool {
   Status keep_settle(int64_t member, ByteSpan task) const;
   /// Fine without one. After a power cut it may be there again.
   Status drop_settle(int64_t member) const;
+
+  /// What keep_most() noted last; none before. kInvalid: no number.
+  Result<std::optional<int64_t>> most() const;
+  /// Durable before it returns.
+  Status keep_most(int64_t bytes) const;
 
   /// All that are there, by name; of a name that is there twice the complete one.
   Result<std::vector<SpooledReply>> replies() const;

@@ -1,5 +1,6 @@
 #include "net/task_board.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "net/board_member.hpp"
@@ -27,8 +28,11 @@ Status TaskBoard::restore() {
     if (member >= options_.members) continue;
     auto ticket = ticket_of(bytes);
     members_[static_cast<size_t>(member)]->settle = {
-        std::move(ticket), std::make_shared<const Bytes>(std::move(bytes))};
+        std::move(ticket), std::make_shared<const Bytes>(std::move(bytes)), kMostSettleReply};
   }
+  TESSERA_ASSIGN(const auto most, spool_.most());
+  most_kept_ = most.value_or(0);
+  most_left_ = std::min(most.value_or(options_.max_reply_bytes), options_.max_reply_bytes);
   TESSERA_ASSIGN(const auto replies, spool_.replies());
   for (const auto& [name, size, complete] : replies) {
     if (name.member >= options_.members) continue;
@@ -45,11 +49,18 @@ Result<TaskBoard::Member*> TaskBoard::find(int64_t member) const {
   return members_[static_cast<size_t>(member)].get();
 }
 
-Status TaskBoard::post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket) {
+Status TaskBoard::post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket,
+                       int64_t most_reply) {
   TESSERA_ASSIGN(Member* const who, find(member));
   if (!task || task->empty())
     return fail(Error::kInvalid, "a task for member {} has no bytes", member);
   const ReplyName name{member, ticket.empty() ? ticket_of(*task) : std::move(ticket)};
+  const int64_t bound = options_.max_reply_bytes;
+  const int64_t most = most_reply > 0 ? std::min(most_reply, bound) : bound;
+  if (most > most_kept_) {
+    TESSERA_RETURN_IF_ERROR(spool_.keep_most(most));
+    most_kept_ = most;
+  }
   const std::scoped_lock files(who->files);
   {
     const std::scoped_lock lock(mutex_);
@@ -59,12 +70,22 @@ Status TaskBoard::post(int64_t member, std::shared_ptr<const Bytes> task, std::s
       return fail(Error::kNotFound, "member {} is not asked any more: {}", member, *who->gone);
     if (who->open_task(name.ticket)) return ok();
   }
+  drop_larger(*who, name, most);
   if (answer_from_spool(*who, name)) return ok();
   const std::scoped_lock lock(mutex_);
   who->forget(name.ticket);
-  who->tasks.push_back({name.ticket, std::move(task)});
+  who->tasks.push_back({name.ticket, std::move(task), most});
   who->changed.notify_all();
   return ok();
+}
+
+void TaskBoard::drop_larger(Member& who, const ReplyName& name, int64_t most) {
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto at = who.uploads.find(name.ticket);
+    if (at == who.uploads.end() || at->second.size <= most) return;
+  }
+  begin_anew(who, name);
 }
 
 bool TaskBoard::answer_from_spool(Member& who, const ReplyName& name) {
@@ -112,7 +133,7 @@ Status TaskBoard::post_settle(int64_t member, std::shared_ptr<const Bytes> task,
     }
     for (const auto& name : over) who->uploads.erase(name.ticket);
     who->forget(ticket);
-    who->settle = {ticket, std::move(task)};
+    who->settle = {ticket, std::move(task), kMostSettleReply};
     who->answered_since_settle = false;
     who->changed.notify_all();
   }
@@ -126,7 +147,9 @@ std::optional<DeliveredReply> TaskBoard::next(std::chrono::steady_clock::time_po
   if (std::exchange(woken_, false) || ready_.empty()) return std::nullopt;
   auto reply = std::move(ready_.front());
   ready_.pop_front();
-  members_[static_cast<size_t>(reply.member)]->uploads[reply.ticket].stage = Member::Stage::kTaken;
+  if (reply.refused.empty())
+    members_[static_cast<size_t>(reply.member)]->uploads[reply.ticket].stage =
+        Member::Stage::kTaken;
   return reply;
 }
 
@@ -144,13 +167,13 @@ void TaskBoard::withdraw(int64_t member, const std::string& ticket) {
   {
     const std::scoped_lock lock(mutex_);
     const auto upload = who.uploads.find(ticket);
+    std::erase_if(ready_, [&](const auto& reply) {
+      return reply.member == member && reply.ticket == ticket;
+    });
     if (who.close_task(ticket)) {
       who.remember({ticket, "this task was taken back; ask for the next one", 0});
       who.changed.notify_all();
     } else if (upload != who.uploads.end() && upload->second.stage == Member::Stage::kReady) {
-      std::erase_if(ready_, [&](const auto& reply) {
-        return reply.member == member && reply.ticket == ticket;
-      });
       who.remember({ticket, "", upload->second.size});
     } else {
       return;

@@ -43,14 +43,19 @@ struct DeliveredReply {
   int64_t member = 0;
   std::string ticket;
   std::shared_ptr<const Bytes> bytes;
+  /// Not empty: there are no bytes, and this is why: the member has sent more than can be right.
+  std::string refused = {};
 };
 
 struct BoardOptions {
   /// Numbers 0 … members−1.
   int64_t members = 0;
-  /// A reply is refused at the chunk that makes it larger, and what there is of it is dropped.
+  /// No reply may be larger, whatever post() says.
   int64_t max_reply_bytes = int64_t{4} << 30;
 };
+
+/// The largest answer to a settle: it says no more than that it was done.
+inline constexpr int64_t kMostSettleReply = int64_t{64} << 10;
 
 /// Thread-safe; has no thread of its own. The engine's side is called by one thread, the service's
 /// side by many. While a member's file is written only calls for that member wait. Nobody may be
@@ -75,7 +80,12 @@ class TaskBoard {
   /// repeated after a restart), the reply is delivered at once and the client is not asked. Fine
   /// for one that is open. kNotFound: the member was sent away. kInvalid: no bytes, or after
   /// finish(). `ticket` is ticket_of(*task) where the caller knows it: a large task takes a while.
-  Status post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket = {});
+  ///
+  /// `most_reply` is the largest reply that can be right; 0: unknown, max_reply_bytes. The chunk
+  /// that makes a reply larger is refused, what there is of it is dropped, the task is taken back,
+  /// and next() tells why: the member has lost its upload, and nobody waits for it any longer.
+  Status post(int64_t member, std::shared_ptr<const Bytes> task, std::string ticket = {},
+              int64_t most_reply = 0);
   /// The same for a message whose reply nobody waits for: on disk before the call returns, offered
   /// before all tasks, kept over restarts until the client has answered it; also for members who
   /// were sent away, and after finish().
@@ -115,8 +125,9 @@ class TaskBoard {
   Result<Bytes> read(int64_t member, const std::string& ticket, int64_t offset, int64_t length);
   /// How many bytes of the reply are there already; of an answered one all.
   Result<int64_t> stored(int64_t member, const std::string& ticket);
-  /// Appends at `offset`, which must be what stored() says. kInvalid: another offset, or too large.
-  /// For an answered one it does nothing.
+  /// Appends at `offset`, which must be what stored() says. kInvalid: another offset, or too large
+  /// (see post(); of a ticket of an earlier process what its posts allowed at most, and it begins
+  /// anew). For an answered one it does nothing.
   Status write(int64_t member, const std::string& ticket, int64_t offset, ByteSpan bytes);
   /// The reply is whole: compares size and checksum, makes it durable, hands it to next(). May be
   /// repeated, as an acknowledgement may have been lost: fine for the last tickets that the member
@@ -157,6 +168,9 @@ class TaskBoard {
   Status settled(Member& who, const ReplyName& name, int64_t size);
   Status accept(Member& who, const ReplyName& name, Bytes bytes);
   void begin_anew(Member& who, const ReplyName& name);
+  Status refuse_large(Member& who, const ReplyName& name, int64_t most);
+  /// Of what an earlier process has left: a reply that is larger than its task allows.
+  void drop_larger(Member& who, const ReplyName& name, int64_t most);
 
   void note_fetched(Member& who, const ReplyName& name);
   /// Withdraws the member's tasks; `reason` is what it is told about them.
@@ -164,6 +178,8 @@ class TaskBoard {
 
   const Spool spool_;
   const BoardOptions options_;
+  int64_t most_left_ = 0;  // of replies to tickets of an earlier process that nobody has posted yet
+  int64_t most_kept_ = 0;  // what the spool has noted; used by the engine's side only
   std::vector<std::unique_ptr<Member>> members_;  // by number
   // Guards everything below and in members_; never held while a file is read or written. Taken
   // after a member's `files`, never before.

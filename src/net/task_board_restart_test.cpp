@@ -49,6 +49,34 @@ TEST(TaskBoardRestart, ACompleteReplyAnswersTheRepeatedTask) {
   EXPECT_EQ(told(*board, 2), "task round 1");
 }
 
+TEST(TaskBoardRestart, WhatWasAllowedAtMostHoldsForTicketsThatNobodyHasPostedYet) {
+  TempDir dir;
+  const auto ticket = ticket_for("round 1");
+  {
+    const auto board = open_board(dir.path());
+    for (const int64_t member : {0, 1, 2}) {
+      ASSERT_THAT(board->post(member, task_bytes("round 1"), "", 20), Succeeds());
+      EXPECT_EQ(fetched(*board, member, ticket), "round 1");
+    }
+  }
+  const auto board = open_board(dir.path());  // 100 bytes
+  EXPECT_THAT(board->write(0, ticket, 0, Bytes(21)),
+              FailsWith(Error::kInvalid, "more than 20 bytes"));
+  ASSERT_THAT(reply_with(*board, 0, ticket, std::string(20, 'x')), Succeeds());
+  // What is there and is more than the task allows now does not count.
+  ASSERT_THAT(reply_with(*board, 1, ticket, std::string(20, 'y')), Succeeds());
+  ASSERT_THAT(board->write(2, ticket, 0, Bytes(20)), Succeeds());
+  ASSERT_THAT(board->post(0, task_bytes("round 1"), "", 20), Succeeds());
+  for (const int64_t member : {1, 2})
+    ASSERT_THAT(board->post(member, task_bytes("round 1"), "", 19), Succeeds());
+  EXPECT_EQ(taken(*board), "0 " + std::string(20, 'x'));
+  EXPECT_EQ(taken(*board), "nothing");
+  for (const int64_t member : {1, 2}) {
+    EXPECT_EQ(*board->stored(member, ticket), 0);
+    EXPECT_EQ(told(*board, member), "task round 1");
+  }
+}
+
 TEST(TaskBoardRestart, WhatIsInACheckpointDoesNotComeBack) {
   TempDir dir;
   {

@@ -7,6 +7,16 @@
 #include "net/task_board.hpp"
 
 namespace tessera {
+namespace {
+
+// What the spool's files say, as a client should hear it: the board says kNotFound of tickets only,
+// and who hears it asks for its task at once again. A directory that has vanished is the disk's
+// trouble.
+Status disk_trouble(const Status& status) {
+  return error_of(status) == Error::kNotFound ? fail(Error::kIo, "{}", message(status)) : status;
+}
+
+}  // namespace
 
 PollAnswer TaskBoard::tell(const Member& who) const {
   using Kind = PollAnswer::Kind;
@@ -80,23 +90,38 @@ Status TaskBoard::write(int64_t member, const std::string& ticket, int64_t offse
   const ReplyName name{member, ticket};
   const auto count = static_cast<int64_t>(bytes.size());
   const std::scoped_lock files(who->files);
+  int64_t most = most_left_;
   {
     const std::scoped_lock lock(mutex_);
     TESSERA_ASSIGN(const auto there, who->standing(ticket));
     if (there.answered) return ok();
     if (offset != there.size)
       return fail(Error::kInvalid, "the reply goes on at {}, not at {}", there.size, offset);
+    if (const auto* posted = who->open_task(ticket)) most = posted->most_reply;
   }
-  if (count > options_.max_reply_bytes - offset) {
-    begin_anew(*who, name);
-    return fail(Error::kInvalid, "a reply of more than {} bytes is refused",
-                options_.max_reply_bytes);
-  }
+  if (count > most - offset) return refuse_large(*who, name, most);
   const auto written = spool_.append(name, offset, bytes);
   const auto size = written.ok() ? offset + count : spool_.part_size(name);
   const std::scoped_lock lock(mutex_);
   who->uploads[ticket] = {Member::Stage::kGrowing, size};
-  return written;
+  return disk_trouble(written);
+}
+
+Status TaskBoard::refuse_large(Member& who, const ReplyName& name, int64_t most) {
+  const auto why =
+      fmt::format("a reply of more than {} bytes is refused: none of that size is right", most);
+  begin_anew(who, name);
+  const std::scoped_lock lock(mutex_);
+  // A settle waits for its answer, however long that takes; nobody waits for one that was left.
+  if (who.close_task(name.ticket)) {
+    who.uploads.erase(name.ticket);
+    who.remember({name.ticket, why, 0});
+    who.answered_since_settle = true;
+    ready_.push_back({name.member, name.ticket, nullptr, why});
+    delivered_.notify_one();
+    who.changed.notify_all();
+  }
+  return fail(Error::kInvalid, "{}", why);
 }
 
 void TaskBoard::begin_anew(Member& who, const ReplyName& name) {
@@ -128,7 +153,7 @@ Status TaskBoard::complete(int64_t member, const std::string& ticket, int64_t si
 
 Result<Bytes> TaskBoard::checked(Member& who, const ReplyName& name, int64_t size,
                                  const std::string& sha256) {
-  auto bytes = spool_.read_part(name, options_.max_reply_bytes);
+  auto bytes = spool_.read_part(name, size);
   if (!bytes.ok() && error_of(bytes.status()) == Error::kIo) return bytes.status();
   if (!bytes.ok() || static_cast<int64_t>(bytes->size()) != size) {
     begin_anew(who, name);
@@ -157,7 +182,7 @@ Status TaskBoard::settled(Member& who, const ReplyName& name, int64_t size) {
 Status TaskBoard::accept(Member& who, const ReplyName& name, Bytes bytes) {
   if (const auto finished = spool_.finish(name); !finished.ok()) {
     begin_anew(who, name);
-    return finished;
+    return disk_trouble(finished);
   }
   const auto size = static_cast<int64_t>(bytes.size());
   const std::scoped_lock lock(mutex_);

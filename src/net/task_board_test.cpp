@@ -14,9 +14,11 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FailsWith;
 using testing::fetched;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::open_board;
 using testing::reply_with;
+using ::testing::SizeIs;
 using testing::spooled;
 using testing::Succeeds;
 using testing::taken;
@@ -193,15 +195,61 @@ TEST(TaskBoard, AWrongOffsetSizeOrChecksumIsRefusedAndCanBeMended) {
 
 TEST(TaskBoard, ATooLargeReplyIsRefusedAtTheChunkThatMakesItSo) {
   TempDir dir;
-  const auto board = open_board(dir.path());  // 100 bytes
-  ASSERT_THAT(board->post(0, task_bytes("task")), Succeeds());
+  const auto board = open_board(dir.path());  // 100 bytes, whatever a task says
+  const auto refused = "a reply of more than 100 bytes is refused";
+  for (const int64_t most : {0, 100, 1000}) {
+    const auto task = fmt::format("task {}", most);
+    const auto ticket = ticket_for(task);
+    ASSERT_THAT(board->post(0, task_bytes(task), "", most), Succeeds());
+    ASSERT_THAT(board->write(0, ticket, 0, Bytes(60)), Succeeds());
+    EXPECT_THAT(spooled(dir.path()), SizeIs(1));
+    EXPECT_THAT(board->write(0, ticket, 60, Bytes(41)), FailsWith(Error::kInvalid, refused));
+    EXPECT_THAT(spooled(dir.path()), IsEmpty());
+    // Nobody waits for it any longer, and what still comes is late.
+    EXPECT_EQ(told(*board, 0), "nothing");
+    EXPECT_THAT(taken(*board), HasSubstr(std::string("0 refused: ") + refused));
+    EXPECT_EQ(taken(*board), "nothing");
+    EXPECT_THAT(board->stored(0, ticket), FailsWith(Error::kNotFound, "late: a reply of more"));
+    EXPECT_THAT(board->write(0, ticket, 0, Bytes(1)), FailsWith(Error::kNotFound, "late"));
+  }
+}
+
+TEST(TaskBoard, ARefusedReplyIsOneWithdrawnOrAskedForAgain) {
+  TempDir dir;
+  const auto board = open_board(dir.path());
   const auto ticket = ticket_for("task");
-  EXPECT_THAT(board->write(0, ticket, 0, Bytes(101)), FailsWith(Error::kInvalid, "more than 100"));
-  ASSERT_THAT(board->write(0, ticket, 0, Bytes(60)), Succeeds());
-  EXPECT_THAT(board->write(0, ticket, 60, Bytes(41)), FailsWith(Error::kInvalid, "more than 100"));
-  EXPECT_EQ(*board->stored(0, ticket), 0);
-  EXPECT_THAT(spooled(dir.path()), IsEmpty());
-  EXPECT_THAT(reply_with(*board, 0, ticket, std::string(100, 'x')), Succeeds());
+  ASSERT_THAT(board->post(0, task_bytes("task"), "", 5), Succeeds());
+  EXPECT_THAT(board->write(0, ticket, 0, Bytes(6)), FailsWith(Error::kInvalid, "more than 5"));
+  board->withdraw(0, ticket);
+  EXPECT_EQ(taken(*board), "nothing") << "next() never gives what was withdrawn";
+  ASSERT_THAT(board->post(0, task_bytes("task"), "", 5), Succeeds());
+  EXPECT_EQ(told(*board, 0), "task task");
+  EXPECT_THAT(reply_with(*board, 0, ticket, "right"), Succeeds());
+  EXPECT_EQ(taken(*board), "0 right");
+}
+
+TEST(TaskBoard, AVanishedDirectoryIsTheDisksTroubleAndNotTheTickets) {
+  TempDir dir;
+  const auto board = open_board(dir.path());
+  const auto ticket = ticket_for("task");
+  ASSERT_THAT(board->post(0, task_bytes("task")), Succeeds());
+  ASSERT_THAT(board->write(0, ticket, 0, bytes_of("x")), Succeeds());
+  std::filesystem::remove_all(dir.file("in"));
+  // A client that hears kNotFound asks for its task at once again, and again.
+  EXPECT_THAT(board->write(0, ticket, 1, bytes_of("y")), FailsWith(Error::kIo, "cannot open"));
+}
+
+TEST(TaskBoard, AnAnswerToASettleIsSmallAndItWaitsOn) {
+  TempDir dir;
+  auto board = *TaskBoard::open(dir.path(), {.members = 1});
+  const auto ticket = ticket_for("settle");
+  ASSERT_THAT(board->post_settle(0, task_bytes("settle")), Succeeds());
+  EXPECT_THAT(board->write(0, ticket, 0, Bytes(kMostSettleReply + 1)),
+              FailsWith(Error::kInvalid, "more than 65536"));
+  EXPECT_THAT(spooled(dir.path()), ElementsAre("out/0"));
+  EXPECT_EQ(told(*board, 0), "task settle");
+  EXPECT_THAT(reply_with(*board, 0, ticket, "done"), Succeeds());
+  EXPECT_EQ(told(*board, 0), "nothing");
 }
 
 TEST(TaskBoard, ALostAcknowledgementCanBeAskedForAgain) {
