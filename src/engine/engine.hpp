@@ -29,6 +29,9 @@ struct Limits {
   /// are not needed. 0: all are. Engines whose clients share one machine disregard it: there the
   /// choice would depend on the number of threads.
   int64_t enough = 0;
+  /// Bytes of an upload, encoded, that can be right (engine/upload_check.hpp); a client elsewhere
+  /// that sends more is refused before it is held. 0: nothing is known.
+  int64_t most_upload = 0;
   /// No limit, but of the whole run() as these are. Null: every upload is wanted. Borrowed.
   const SumOrder* sum = nullptr;
 };

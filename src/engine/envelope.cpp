@@ -25,14 +25,37 @@ int64_t flags_of_kind(TaskKind kind) {
   return kind == TaskKind::kEvaluate ? kKeepStep | kLast : 0;
 }
 
+/// The range of a figure. What is measured has no value where there is nothing to measure: NaN is
+/// in none of these ranges, and fine.
+struct Figure {
+  const char* name;
+  double least, most;
+};
+// Sums over clients of what is in these ranges are finite. A share may pass 1 by rounding.
+constexpr double kMostCount = 1e15, kMostLoss = 1e15, kMostSeconds = 1e9, kRounding = 1e-6;
+constexpr std::array<Figure, EvaluationRows::kColumns> kFigures{
+    {{"samples", 0, kMostCount},
+     {"correct", 0, kMostCount},
+     {"loss", -kRounding, kMostLoss},
+     {"precision", -kRounding, 1 + kRounding},
+     {"F1", -kRounding, 1 + kRounding},
+     {"F1 of the classes that are there", -kRounding, 1 + kRounding},
+     {"balanced accuracy", -kRounding, 1 + kRounding},
+     {"AUROC", -kRounding, 1 + kRounding},
+     {"calibration error", -kRounding, 1 + kRounding}}};
+constexpr size_t kLossColumn = 2;
+
+bool in_range(const Figure& figure, double value) {
+  return value >= figure.least && value <= figure.most;
+}
+
 bool has_upload(TaskKind kind) {
   return kind == TaskKind::kTrain || kind == TaskKind::kJoin || kind == TaskKind::kGuard;
 }
 
 // Counts, that is: a sum over clients stays exact, and a cast cannot overflow.
 bool are_counts(double samples, double correct) {
-  constexpr double kMost = 1e15;
-  return samples >= 0 && samples <= kMost && std::trunc(samples) == samples && correct >= 0 &&
+  return samples >= 0 && samples <= kMostCount && std::trunc(samples) == samples && correct >= 0 &&
          correct <= samples && std::trunc(correct) == correct;
 }
 
@@ -46,10 +69,19 @@ class EnvelopeFields {
 
   bool has(const std::string& key) const { return meta_.contains(key); }
   bool has_tensor(const std::string& name) const { return entries_.contains(name); }
-  Result<std::string> text(const std::string& key) {
+  Result<std::string> text(const std::string& key, size_t longest = kMostClientName) {
     const auto node = meta_.extract(key);
     if (node.empty()) return wrong("'{}' is missing", key);
+    if (node.mapped().size() > longest)
+      return wrong("'{}' has {} bytes; at most {} are allowed", key, node.mapped().size(), longest);
     return node.mapped();
+  }
+  /// A number of samples.
+  Result<int64_t> count(const std::string& key) {
+    TESSERA_ASSIGN(const auto value, number(key));
+    if (static_cast<double>(value) > kMostCount)
+      return wrong("'{}' is {}; nobody has more than {:.0e}", key, value, kMostCount);
+    return value;
   }
   Result<int64_t> number(const std::string& key) {
     TESSERA_ASSIGN(const auto word, text(key));
@@ -61,7 +93,7 @@ class EnvelopeFields {
     TESSERA_ASSIGN(const auto word, text("kind"));
     for (const auto kind : kKinds)
       if (word == name_of(kind)) return kind;
-    return wrong("'kind' is '{}', which is none", word);
+    return wrong("'kind' is '{}', which is none", printable(word));
   }
   /// The numbers of a tensor that has this type, two axes, and a shape that `fits` accepts.
   template <class T>
@@ -83,8 +115,8 @@ class EnvelopeFields {
       at = entries_.erase(at);
   }
   Status done() const {
-    if (!entries_.empty()) return wrong("'{}' is not expected", entries_.begin()->first);
-    if (!meta_.empty()) return wrong("'{}' is not expected", meta_.begin()->first);
+    if (!entries_.empty()) return wrong("'{}' is not expected", printable(entries_.begin()->first));
+    if (!meta_.empty()) return wrong("'{}' is not expected", printable(meta_.begin()->first));
     return ok();
   }
   template <class... Args>
@@ -120,10 +152,10 @@ std::map<std::string, std::string> address_of(const Envelope& envelope) {
 Result<Hello> read_hello(EnvelopeFields& fields) {
   Hello out;
   TESSERA_ASSIGN(out.name, fields.text("name"));
-  TESSERA_ASSIGN(out.train, fields.number("train"));
-  TESSERA_ASSIGN(out.val, fields.number("val"));
-  TESSERA_ASSIGN(out.test, fields.number("test"));
-  TESSERA_ASSIGN(out.support, fields.number("support"));
+  TESSERA_ASSIGN(out.train, fields.count("train"));
+  TESSERA_ASSIGN(out.val, fields.count("val"));
+  TESSERA_ASSIGN(out.test, fields.count("test"));
+  TESSERA_ASSIGN(out.support, fields.count("support"));
   return out;
 }
 
@@ -151,6 +183,38 @@ Result<CountTable> read_confusion(EnvelopeFields& fields, const std::string& nam
   return out;
 }
 
+/// Every figure of a row against its range.
+Status check_row(const EnvelopeFields& fields, size_t number,
+                 const std::array<double, EvaluationRows::kColumns>& row) {
+  if (!are_counts(row[0], row[1]))
+    return fields.wrong("row {} of 'metrics' counts {} of {} samples", number, row[1], row[0]);
+  for (size_t i = kLossColumn; i < row.size(); ++i) {
+    // A model that diverged has no finite loss: whoever knows the views says so (run/driver.cpp).
+    if (std::isnan(row[i]) || (i == kLossColumn && std::isinf(row[i]))) continue;
+    if (!in_range(kFigures[i], row[i]))
+      return fields.wrong("row {} of 'metrics': its {} is {:.3g}, not 0 … {:g}", number,
+                          kFigures[i].name, row[i], std::round(kFigures[i].most));
+  }
+  return ok();
+}
+
+/// The two numbers of every reply.
+Status read_numbers(EnvelopeFields& fields, ReplyEnvelope& out) {
+  TESSERA_ASSIGN(const auto numbers,
+                 fields.table<double>("numbers", DType::kF64, [](int64_t rows, int64_t columns) {
+                   return rows == 1 && columns == 2;
+                 }));
+  out.loss = numbers[0], out.cpu_seconds = numbers[1];
+  // Losses of a method's own may be below 0; what is not finite is judged with the upload.
+  if (std::isfinite(out.loss) && std::abs(out.loss) > kMostLoss)
+    return fields.wrong("its loss is {:.3g}; numbers beyond {:.0e} are refused", out.loss,
+                        kMostLoss);
+  if (!in_range({"seconds", 0, kMostSeconds}, out.cpu_seconds))
+    return fields.wrong("its work took {:.3g} seconds, not 0 … {:g}", out.cpu_seconds,
+                        kMostSeconds);
+  return ok();
+}
+
 Result<EvaluationRows> read_evaluation(EnvelopeFields& fields) {
   constexpr size_t kColumns = EvaluationRows::kColumns;
   TESSERA_ASSIGN(const auto flat,
@@ -164,8 +228,7 @@ Result<EvaluationRows> read_evaluation(EnvelopeFields& fields) {
   for (size_t row = 0; row < out.metrics.size(); ++row) {
     auto& to = out.metrics[row];
     std::copy_n(flat.begin() + static_cast<std::ptrdiff_t>(row * kColumns), kColumns, to.begin());
-    if (!are_counts(to[0], to[1]))
-      return fields.wrong("row {} of 'metrics' counts {} of {} samples", row, to[1], to[0]);
+    TESSERA_RETURN_IF_ERROR(check_row(fields, row, to));
   }
   fields.leave("notes/");
   if (!fields.has_tensor("confusion/pre") && !fields.has_tensor("confusion/post")) return out;
@@ -181,9 +244,10 @@ Result<EvaluationRows> read_evaluation(EnvelopeFields& fields) {
 Status read_failure(EnvelopeFields& fields, Status& status) {
   if (!fields.has("error")) return ok();
   TESSERA_ASSIGN(const auto error, fields.text("error"));
-  TESSERA_ASSIGN(const auto text, fields.text("message"));
+  TESSERA_ASSIGN(const auto text, fields.text("message", kMostReason));
   const auto at = std::find(kErrorNames.begin(), kErrorNames.end(), error);
-  if (at == kErrorNames.end()) return fields.wrong("'error' is '{}', which is none", error);
+  if (at == kErrorNames.end())
+    return fields.wrong("'error' is '{}', which is none", printable(error));
   status = fail(kErrors[static_cast<size_t>(at - kErrorNames.begin())], "{}", text);
   return ok();
 }
@@ -208,6 +272,15 @@ const char* name_of(TaskKind kind) {
   return "";
 }
 
+int64_t most_reply(TaskKind kind, int64_t upload) {
+  // Both confusions of as many classes as there may be.
+  constexpr int64_t kTables = 2 * static_cast<int64_t>(sizeof(int64_t)) *
+                              EvaluationRows::kMostClasses * EvaluationRows::kMostClasses;
+  if (kind == TaskKind::kEvaluate) return kMostEnvelope + kTables + kMostNotes;
+  if (!has_upload(kind)) return kMostEnvelope;
+  return upload > 0 ? kMostEnvelope + upload : 0;
+}
+
 std::map<std::string, std::string> metadata_of(const TaskEnvelope& envelope) {
   auto out = address_of(envelope);
   out["flags"] = std::to_string((envelope.accepted ? kAccepted : 0) |
@@ -220,7 +293,9 @@ std::map<std::string, std::string> metadata_of(const ReplyEnvelope& envelope) {
   if (!envelope.status.ok()) {
     const auto at = std::find(kErrors.begin(), kErrors.end(), error_of(envelope.status));
     out["error"] = kErrorNames[static_cast<size_t>(at - kErrors.begin())];
-    out["message"] = message(envelope.status);
+    const auto text = message(envelope.status);
+    constexpr size_t kCut = kMostReason - std::string_view("…").size();
+    out["message"] = text.size() > kMostReason ? printable(text, kCut) : text;
   }
   if (envelope.hello) {
     const auto& h = *envelope.hello;
@@ -250,11 +325,7 @@ Result<ReplyEnvelope> read_reply_envelope(const SafeTensors& parsed, ByteSpan fi
   EnvelopeFields fields(parsed, file, "reply");
   ReplyEnvelope out;
   TESSERA_RETURN_IF_ERROR(read_address(fields, out));
-  TESSERA_ASSIGN(const auto numbers,
-                 fields.table<double>("numbers", DType::kF64, [](int64_t rows, int64_t columns) {
-                   return rows == 1 && columns == 2;
-                 }));
-  out.loss = numbers[0], out.cpu_seconds = numbers[1];
+  TESSERA_RETURN_IF_ERROR(read_numbers(fields, out));
   TESSERA_RETURN_IF_ERROR(read_failure(fields, out.status));
   if (out.status.ok()) {
     if (out.kind == TaskKind::kHello) {

@@ -15,6 +15,13 @@
 
 namespace tessera {
 
+/// Bytes of a reason, and of a client's name, in a message (docs/protocol.md).
+inline constexpr size_t kMostReason = 1000, kMostClientName = 256;
+/// Bytes of the notes of an evaluation, encoded: nothing is declared of them.
+inline constexpr int64_t kMostNotes = int64_t{16} << 20;
+/// Bytes of a message beside its tensors of models and its notes.
+inline constexpr int64_t kMostEnvelope = int64_t{64} << 10;
+
 enum class TaskKind {
   kHello,     // who are you, and do your data suffice for the method?
   kTrain,     // local_update; the new state waits until it is settled
@@ -64,13 +71,17 @@ struct ReplyEnvelope {
   std::optional<EvaluationRows> evaluation = std::nullopt;
 };
 
-/// The metadata of a message; of a reply's tensors nothing is in there.
+/// Bytes of the largest reply to a task that can be right, if its upload has at most `upload`;
+/// 0 stays 0: nothing is known.
+int64_t most_reply(TaskKind kind, int64_t upload);
+
+/// The metadata of a message; of a reply's tensors nothing is in there. A reason is cut.
 std::map<std::string, std::string> metadata_of(const TaskEnvelope& envelope);
 std::map<std::string, std::string> metadata_of(const ReplyEnvelope& envelope);
 
 /// Checks a whole message against docs/protocol.md: every key, the name of every tensor, and types,
-/// shapes and sums of those that are no model's. Left to who has a method: what is in down/, up/,
-/// global/ and notes/. kInvalid says what is wrong.
+/// shapes, sums and ranges of those that are no model's. Left to who has a method: what is in
+/// down/, up/, global/ and notes/. kInvalid says what is wrong.
 Result<TaskEnvelope> read_task_envelope(const SafeTensors& parsed);
 /// `file` is what the message was parsed from.
 Result<ReplyEnvelope> read_reply_envelope(const SafeTensors& parsed, ByteSpan file);

@@ -101,7 +101,7 @@ Bytes encode_task(const Task& task) {
 }
 
 Result<Task> decode_task(std::shared_ptr<const Bytes> bytes) {
-  TESSERA_ASSIGN(const auto parsed, parse_safetensors(*bytes, "task"));
+  TESSERA_ASSIGN(const auto parsed, parse_safetensors(*bytes, "task", kMessageLimits));
   TESSERA_ASSIGN(const auto envelope, read_task_envelope(parsed));
   auto tensors = tensors_of(parsed, std::move(bytes));
   Task out{.client = envelope.client,
@@ -138,7 +138,7 @@ Bytes encode_reply(const Reply& reply) {
 }
 
 Result<Reply> decode_reply(std::shared_ptr<const Bytes> bytes) {
-  TESSERA_ASSIGN(const auto parsed, parse_safetensors(*bytes, "reply"));
+  TESSERA_ASSIGN(const auto parsed, parse_safetensors(*bytes, "reply", kMessageLimits));
   TESSERA_ASSIGN(auto envelope, read_reply_envelope(parsed, *bytes));
   auto tensors = tensors_of(parsed, std::move(bytes));
   Reply out;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
 namespace {
@@ -20,10 +21,10 @@ std::string unfit_numbers(const TensorDict& up) {
     // One pass: either end is NaN if any number is.
     const auto [low, high] = at::aminmax(tensor);
     const double most = std::max(std::abs(low.item<double>()), std::abs(high.item<double>()));
-    if (!std::isfinite(most)) return fmt::format("'{}' is not finite", name);
+    if (!std::isfinite(most)) return fmt::format("'{}' is not finite", printable(name));
     if (most > kMostUploaded)
-      return fmt::format("'{}' holds {:.3g}; numbers beyond {:.0e} are refused", name, most,
-                         kMostUploaded);
+      return fmt::format("'{}' holds {:.3g}; numbers beyond {:.0e} are refused", printable(name),
+                         most, kMostUploaded);
   }
   return "";
 }
@@ -35,18 +36,35 @@ std::string problem_with(const Reply& reply, const AnyMethod& method, const Tens
   try {
     method.require_upload(expected, reply.up);
   } catch (const std::exception& error) {
-    return first_line(error.what());
+    return printable(first_line(error.what()), kMostReason);
   }
   return unfit_numbers(reply.up);
 }
 
+int64_t most_upload(const TensorDict& expected) {
+  const int64_t plain = encoded_size(expected);
+  // Sealed tensors are at most as large as plain ones, their names a little longer; zstd adds at
+  // most a 256th to what it cannot pack.
+  return plain + plain / 64 + 1024 * (1 + std::ssize(expected));
+}
+
+int64_t UploadCheck::most_upload() const {
+  return session_.guard().hides() ? kMostEnvelope : tessera::most_upload(expected_);
+}
+
 int64_t UploadCheck::open(Reply& reply, const TensorDict& references) const {
   auto opened = session_.guard().open(std::move(reply.up), expected_, references);
-  reply.status.Update(opened.up.status());
+  // Names in it are the client's own.
+  if (!opened.up.ok())
+    reply.status.Update(fail(error_of(opened.up.status()), "{}",
+                             printable(message(opened.up.status()), kMostReason)));
   reply.up = opened.up.ok() ? *std::move(opened.up) : TensorDict{};
   if (const auto problem = problem_with(reply, session_.method(), expected_);
       reply.status.ok() && !problem.empty())
     reply.status = fail(Error::kInvalid, "{}", problem);
+  // It would be the round's; a method that tells none says NaN only where the guard hides it.
+  if (reply.status.ok() && !std::isfinite(reply.loss) && !session_.guard().hides_loss())
+    reply.status = fail(Error::kInvalid, "its loss is {}, which is not finite", reply.loss);
   return opened.bytes;
 }
 

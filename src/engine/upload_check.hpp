@@ -13,6 +13,10 @@ namespace tessera {
 /// another form than `expected`, numbers that are not finite or no model's.
 std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected);
 
+/// Bytes, encoded, of the largest upload of this form as it travels: sealed, and in a frame that
+/// could not make it smaller.
+int64_t most_upload(const TensorDict& expected);
+
 /// The uploads of one round. Immutable and thread-safe; borrows the session.
 class UploadCheck {
  public:
@@ -21,12 +25,14 @@ class UploadCheck {
       : session_(session), expected_(std::move(expected)) {}
 
   const TensorDict& expected() const { return expected_; }
+  /// As above; where uploads are hidden they stay with the clients, and a number travels.
+  int64_t most_upload() const;
   /// What open() needs of a client's download.
   TensorDict references(const TensorDict& down) const {
     return session_.guard().references(down, expected_);
   }
-  /// Takes the guard off the upload; what is wrong with it, or was with the reply before, becomes
-  /// the reply's status. Bytes of the payload as it was sealed.
+  /// Takes the guard off the upload; what is wrong with it, with its loss, or was with the reply
+  /// before, becomes the reply's status. Bytes of the payload as it was sealed.
   int64_t open(Reply& reply, const TensorDict& references) const;
 
  private:

@@ -40,11 +40,23 @@ Result<TensorDict> from_frame(const TensorDict& framed, int64_t most) {
   const auto frame = entry.contiguous();
   TESSERA_ASSIGN(auto bytes, zstd_decompress({frame.data_ptr<uint8_t>(), frame.nbytes()},
                                              static_cast<size_t>(most), kFrameEntry));
-  TESSERA_ASSIGN(auto decoded,
-                 decode(std::make_shared<const Bytes>(std::move(bytes)), kFrameEntry));
+  TESSERA_ASSIGN(auto decoded, decode(std::make_shared<const Bytes>(std::move(bytes)), kFrameEntry,
+                                      kMessageLimits));
   if (!decoded.metadata.empty())
     return fail(Error::kInvalid, "{}: has metadata, which mean nothing here", kFrameEntry);
   return std::move(decoded.tensors);
+}
+
+int64_t most_content(int64_t frame_bytes) {
+  constexpr int64_t kTimes = 64, kAlways = int64_t{64} << 20;
+  if (frame_bytes >= kMostDownload / kTimes) return kMostDownload;
+  return std::max(kTimes * frame_bytes, kAlways);
+}
+
+Result<TensorDict> from_frame(const TensorDict& framed) {
+  const auto at = framed.find(kFrameEntry);
+  const int64_t bytes = at == framed.end() ? 0 : static_cast<int64_t>(at->second.nbytes());
+  return from_frame(framed, most_content(bytes));
 }
 
 TensorDict DownloadFrames::make(TensorDict down) {

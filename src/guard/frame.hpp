@@ -21,9 +21,14 @@ bool is_frame(const TensorDict& tensors);
 /// What was framed. kInvalid: no such frame, or its content is larger than `most` bytes or no
 /// safetensors. Costs `most` bytes of memory at most, whatever it claims to be.
 Result<TensorDict> from_frame(const TensorDict& framed, int64_t most);
+/// The same for who does not know better than by the frame's own size.
+Result<TensorDict> from_frame(const TensorDict& framed);
 
-/// What a download may be: a client cannot know it better.
+/// No download is larger.
 constexpr int64_t kMostDownload = int64_t{4} << 30;
+/// What a frame of so many bytes may unpack to where nothing else is known. Numbers of models
+/// become a little smaller; only equal ones become much smaller, and of these there are few.
+int64_t most_content(int64_t frame_bytes);
 
 /// Makes the frames of a round's downloads; not thread-safe. Often everybody gets the same: a
 /// download of the same tensors as the one before is not compressed again.

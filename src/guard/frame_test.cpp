@@ -45,6 +45,22 @@ TEST(Frame, NothingLargerThanPermittedIsOpened) {
               FailsWith(Error::kInvalid, "announces 1.10 TB, at most 1.05 MB"));
 }
 
+TEST(Frame, WhereNothingIsKnownTheFramesOwnSizeBoundsIt) {
+  EXPECT_EQ(most_content(0), 64 << 20);
+  EXPECT_EQ(most_content(45'000), 64 << 20) << "64 times that would be less";
+  EXPECT_EQ(most_content(2 << 20), 128 << 20);
+  EXPECT_EQ(most_content(int64_t{1} << 40), int64_t{4} << 30);
+  EXPECT_THAT(from_frame(*in_frame(some_tensors(), 3)), Succeeds());
+  const auto bomb = in_frame({{"w", at::zeros({80 << 20}, at::kByte)}}, 3);  // a few kilobytes
+  ASSERT_THAT(bomb, Succeeds());
+  EXPECT_THAT(from_frame(*bomb), FailsWith(Error::kInvalid, "at most 67.1 MB are expected"));
+}
+
+TEST(Frame, NamesInItAreThoseOfAMessage) {
+  const auto framed = *in_frame({{std::string(1025, 'w'), at::zeros({1})}}, 3);
+  EXPECT_THAT(from_frame(framed), FailsWith(Error::kInvalid, "a name has 1025 bytes"));
+}
+
 TEST(Frame, WhatIsNoFrameOfTensorsIsRefused) {
   EXPECT_THAT(from_frame({}, 100), FailsWith(Error::kInvalid, "not there"));
   EXPECT_THAT(from_frame(some_tensors(), 100), FailsWith(Error::kInvalid, "not there"));

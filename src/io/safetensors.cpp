@@ -14,11 +14,14 @@ using nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // the reference implementation's limit
+constexpr size_t kMostAxes = 64;              // torch's
 
 // The header's grammar as a push-down of three levels. nlohmann's tree would silently keep the last
 // of two equal keys; its event interface shows both, and needs no recursion.
 class HeaderReader : public nlohmann::json_sax<json> {
  public:
+  explicit HeaderReader(const SafeTensorsLimits& limits) : limits_(limits) {}
+
   SafeTensors out;
   std::string error;  // empty = fine
 
@@ -26,6 +29,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (level_ == Level::kNone && !seen_root_) return seen_root_ = true, enter(Level::kRoot);
     if (level_ == Level::kRoot && key_ == "__metadata__") return enter(Level::kMetadata);
     if (level_ != Level::kRoot) return wrong("an object");
+    if (out.entries.size() >= limits_.tensors)
+      return refuse("there are more than {} tensors", limits_.tensors);
     out.entries.push_back({.name = key_});
     fields_.clear();
     return enter(Level::kTensor);
@@ -35,6 +40,11 @@ class HeaderReader : public nlohmann::json_sax<json> {
     auto& seen = level_ == Level::kRoot     ? names_
                  : level_ == Level::kTensor ? fields_
                                             : metadata_keys_;
+    if (text.size() > limits_.name_bytes)
+      return refuse("a name has {} bytes; at most {} are allowed: '{}'", text.size(),
+                    limits_.name_bytes, printable(text));
+    if (level_ == Level::kMetadata && seen.size() >= limits_.texts)
+      return refuse("there are more than {} texts in the metadata", limits_.texts);
     if (!seen.insert(text).second) return refuse("the key '{}' is there twice", printable(text));
     key_ = text;
     if (level_ == Level::kTensor && text != "dtype" && text != "shape" && text != "data_offsets")
@@ -43,6 +53,9 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool string(string_t& text) override {
+    if (level_ == Level::kMetadata && text.size() > limits_.text_bytes)
+      return refuse("'{}' has {} bytes; at most {} are allowed", printable(key_), text.size(),
+                    limits_.text_bytes);
     if (level_ == Level::kMetadata) return out.metadata[key_] = text, true;
     if (level_ != Level::kTensor || key_ != "dtype") return wrong("a text");
     const auto dtype = dtype_by_name(text);
@@ -58,10 +71,15 @@ class HeaderReader : public nlohmann::json_sax<json> {
   }
 
   bool number_unsigned(number_unsigned_t value) override {
-    if (level_ == Level::kOffsets) return offsets_.push_back(value), true;
+    if (level_ == Level::kOffsets) {
+      if (offsets_.size() == 2) return refuse("tensor '{}' has more than 2 data_offsets", tensor());
+      return offsets_.push_back(value), true;
+    }
     if (level_ != Level::kShape) return wrong("a number");
     if (value > static_cast<uint64_t>(INT64_MAX))
       return refuse("tensor '{}' has a dimension of {}", tensor(), value);
+    if (out.entries.back().shape.size() >= kMostAxes)
+      return refuse("tensor '{}' has more than {} axes", tensor(), kMostAxes);
     out.entries.back().shape.push_back(static_cast<int64_t>(value));
     return true;
   }
@@ -113,6 +131,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     return refuse("{} where it does not belong, at or after the key '{}'", what, printable(key_));
   }
 
+  const SafeTensorsLimits limits_;
   Level level_ = Level::kNone;
   bool seen_root_ = false;
   std::string key_;
@@ -217,9 +236,10 @@ const SafeTensors::Entry* SafeTensors::find(std::string_view name) const {
   return found == entries.end() ? nullptr : &*found;
 }
 
-Result<SafeTensors> parse_safetensors(ByteSpan file, const std::string& name) {
+Result<SafeTensors> parse_safetensors(ByteSpan file, const std::string& name,
+                                      const SafeTensorsLimits& limits) {
   TESSERA_ASSIGN(const ByteSpan header, header_of(file, name));
-  HeaderReader reader;
+  HeaderReader reader(limits);
   const auto text = text_of(header);
   if (!json::sax_parse(text.begin(), text.end(), &reader))
     return fail(Error::kInvalid, "{}: not a valid safetensors file: {}", name, reader.error);

@@ -29,10 +29,22 @@ struct SafeTensors {
   const Entry* find(std::string_view name) const;
 };
 
-/// Everything is checked: lengths, JSON (an object, no key twice), known dtypes, shapes without
-/// overflow, offsets that cover the data section exactly once. kInvalid says what is wrong and
-/// where.
-Result<SafeTensors> parse_safetensors(ByteSpan file, const std::string& name);
+/// How much a header may hold; a file of one's own is trusted with more than a message.
+struct SafeTensorsLimits {
+  size_t tensors = SIZE_MAX;
+  size_t name_bytes = SIZE_MAX;  // of a tensor, and of a key of the metadata
+  size_t texts = SIZE_MAX;       // in the metadata
+  size_t text_bytes = SIZE_MAX;  // of each
+};
+/// Of what travels between clients and servers; docs/protocol.md states the same.
+inline constexpr SafeTensorsLimits kMessageLimits{
+    .tensors = 100'000, .name_bytes = 1024, .texts = 16, .text_bytes = 4096};
+
+/// Everything is checked: lengths, JSON (an object, no key twice), known dtypes, shapes of at most
+/// 64 axes and without overflow, offsets that cover the data section exactly once, the limits.
+/// kInvalid says what is wrong and where, and stops there: what lies behind costs no memory.
+Result<SafeTensors> parse_safetensors(ByteSpan file, const std::string& name,
+                                      const SafeTensorsLimits& limits = {});
 
 /// A tensor to write; the data are dense, row-major, little-endian, exactly tensor_bytes long.
 struct TensorToWrite {

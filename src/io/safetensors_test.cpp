@@ -154,7 +154,7 @@ TEST(Safetensors, RefusesWrongEntries) {
       {tensor("\"F32\"", "[4294967296,4294967296,0]", "[0,0]"), "not what"},
       {tensor("\"F32\"", "[2]", "[0,4]"), "4 bytes, not what"},
       {tensor("\"F32\"", "[1]", "[0]"), "1 data_offsets"},
-      {tensor("\"F32\"", "[1]", "[0,4,4]"), "3 data_offsets"},
+      {tensor("\"F32\"", "[1]", "[0,4,4]"), "more than 2 data_offsets"},
       {tensor("\"F32\"", "[1]", "[4,0]"), "lies at bytes 4 … 0"},
       {tensor("\"F32\"", "[1]", "[1,5]"), "lies at bytes 1 … 5"},
       {tensor("\"F32\"", "[2]", "[0,8]"), "lies at bytes 0 … 8"},
@@ -186,6 +186,31 @@ TEST(Safetensors, TensorsMustNotOverlapNorLeaveGaps) {
                          R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                          2),
               FailsWith(Error::kInvalid, "'a' is there twice"));
+}
+
+TEST(Safetensors, LimitsAreThoseOfTheCaller) {
+  const auto header =
+      R"({"__metadata__":{"ab":"123","c":""},"w":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},)"
+      R"("xyz":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})";
+  const auto under = [&](const SafeTensorsLimits& limits) {
+    return parse_safetensors(file(header, 0), "f", limits).status();
+  };
+  EXPECT_THAT(under({.tensors = 2, .name_bytes = 12, .texts = 2, .text_bytes = 3}), Succeeds());
+  EXPECT_THAT(under({.tensors = 1}), FailsWith(Error::kInvalid, "more than 1 tensors"));
+  EXPECT_THAT(under({.name_bytes = 11}), FailsWith(Error::kInvalid, "a name has 12 bytes"));
+  EXPECT_THAT(under({.texts = 1}), FailsWith(Error::kInvalid, "more than 1 texts"));
+  EXPECT_THAT(under({.text_bytes = 2}), FailsWith(Error::kInvalid, "'ab' has 3 bytes; at most 2"));
+}
+
+TEST(Safetensors, AShapeHasAtMost64Axes) {
+  const auto of_axes = [](size_t axes) {
+    std::string shape = "0";
+    for (size_t i = 1; i < axes; ++i) shape += ",1";
+    return tensors_of("{\"a\":{\"dtype\":\"U8\",\"shape\":[" + shape +
+                      "],\"data_offsets\":[0,0]}}");
+  };
+  EXPECT_THAT(of_axes(64), Succeeds());
+  EXPECT_THAT(of_axes(65), FailsWith(Error::kInvalid, "'a' has more than 64 axes"));
 }
 
 TEST(DType, NamesAndSizesAgreeBothWays) {

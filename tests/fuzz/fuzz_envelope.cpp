@@ -45,6 +45,14 @@ void check_reply(const SafeTensors& parsed, ByteSpan file) {
   const auto reply = read_reply_envelope(parsed, file);
   if (!reply.ok()) return;
   expect(parsed.find("numbers") != nullptr, "there are always numbers");
+  expect(!std::isfinite(reply->loss) || std::abs(reply->loss) <= 1e15, "a loss is bounded");
+  expect(reply->cpu_seconds >= 0 && reply->cpu_seconds <= 1e9, "seconds are finite");
+  expect(message(reply->status).size() <= kMostReason, "a reason is short");
+  if (const auto& hello = reply->hello) {
+    expect(hello->name.size() <= kMostClientName, "a name is short");
+    for (const auto count : {hello->train, hello->val, hello->test, hello->support})
+      expect(count >= 0 && count <= 1'000'000'000'000'000, "counts can be summed");
+  }
   for (const auto& entry : parsed.entries)
     expect(begins(entry.name, {"numbers", "up/", "notes/", "metrics", "confusion/"}),
            "a reply has nothing else");
@@ -56,8 +64,12 @@ void check_reply(const SafeTensors& parsed, ByteSpan file) {
       "figures answer an evaluation");
   if (const auto& figures = reply->evaluation) {
     expect(figures->metrics.size() == 4 || figures->metrics.size() == 6, "four rows or six");
-    for (const auto& row : figures->metrics)
+    for (const auto& row : figures->metrics) {
       expect(row[0] >= row[1] && row[1] >= 0 && std::trunc(row[0]) == row[0], "counts are counts");
+      expect(!std::isfinite(row[2]) || (row[2] > -1e-3 && row[2] <= 1e15), "a loss is one");
+      for (size_t i = 3; i < row.size(); ++i)
+        expect(std::isnan(row[i]) || (row[i] > -1e-3 && row[i] < 1.001), "shares are shares");
+    }
     expect(figures->pre.has_value() == figures->post.has_value(), "both confusions or none");
     if (figures->pre) check_confusion(*figures->pre, figures->metrics[0]);
     if (figures->post) check_confusion(*figures->post, figures->metrics[1]);
@@ -72,8 +84,15 @@ void check_reply(const SafeTensors& parsed, ByteSpan file) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ByteSpan file(data, size);
-  const auto parsed = parse_safetensors(file, "fuzz");
+  const auto parsed = parse_safetensors(file, "fuzz", kMessageLimits);
   if (!parsed.ok()) return 0;
+  expect(parsed->entries.size() <= kMessageLimits.tensors, "few tensors");
+  for (const auto& entry : parsed->entries)
+    expect(entry.name.size() <= kMessageLimits.name_bytes && entry.shape.size() <= 64,
+           "short names and few axes");
+  for (const auto& [key, text] : parsed->metadata)
+    expect(key.size() <= kMessageLimits.name_bytes && text.size() <= kMessageLimits.text_bytes,
+           "short texts");
   check_task(*parsed);
   check_reply(*parsed, file);
   return 0;

@@ -128,8 +128,9 @@ TensorDict tensors_of(const SafeTensors& parsed, std::shared_ptr<const Bytes> by
   return out;
 }
 
-Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name) {
-  TESSERA_ASSIGN(auto parsed, parse_safetensors(*bytes, name));
+Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name,
+                       const SafeTensorsLimits& limits) {
+  TESSERA_ASSIGN(auto parsed, parse_safetensors(*bytes, name, limits));
   auto tensors = tensors_of(parsed, std::move(bytes));
   return Decoded{std::move(tensors), std::move(parsed.metadata)};
 }

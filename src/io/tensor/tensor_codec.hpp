@@ -24,7 +24,8 @@ struct Decoded {
 Bytes encode(const TensorDict& tensors, const Metadata& metadata = {});
 /// Tensors refer to the bytes, which are kept alive by them; nothing is copied.
 /// kInvalid names what is wrong with the bytes; `name` stands for them in the message.
-Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name);
+Result<Decoded> decode(std::shared_ptr<const Bytes> bytes, const std::string& name,
+                       const SafeTensorsLimits& limits = {});
 /// The tensors of a file that was parsed, in the same way; `bytes` is what it was parsed from.
 TensorDict tensors_of(const SafeTensors& parsed, std::shared_ptr<const Bytes> bytes);
 /// Size of encode(tensors), computed without encoding.
