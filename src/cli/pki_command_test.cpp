@@ -63,7 +63,7 @@ class PkiCommand : public ::testing::Test {
 };
 
 TEST(PkiHelp, HasFlagsExampleAndExitCodes) {
-  for (const char* command : {"", "init", "request", "sign", "issue", "revoke", "list"}) {
+  for (const char* command : {"", "init", "request", "sign", "issue", "revoke", "crl", "list"}) {
     std::vector<std::string> words{"--help"};
     if (*command) words.insert(words.begin(), command);
     const auto done = pki(words);
@@ -148,6 +148,18 @@ TEST_F(PkiCommand, RevokeSaysWhatToCopy) {
   EXPECT_THAT(again["serials"], IsEmpty());
   EXPECT_EQ(again["crl_number"], 2);
   expect_refused({"revoke", "b", "--ca", at("ca")}, "no certificate was ever issued to 'b'");
+}
+
+TEST_F(PkiCommand, TheListIsSignedAgain) {
+  const auto done = pki({"crl", "--ca", at("ca")});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_THAT(done.out, HasSubstr("is list 2, good until "));
+  EXPECT_EQ(pki_json({"crl", "--ca", at("ca")})["crl_number"], 3);
+  Revocations server(at("ca") + "/crl.pem", at("ca") + "/ca.pem");
+  EXPECT_EQ(server.number(), 3);
+  EXPECT_EQ(server.news(unix_now() + 29 * kTestDay), "");
+  EXPECT_NE(server.news(unix_now() + 31 * kTestDay), "");
+  expect_refused({"crl", "--ca", at("nowhere")}, "no such directory");
 }
 
 TEST_F(PkiCommand, ListSaysTheState) {
