@@ -23,7 +23,9 @@ constexpr int kSettleThreads = 16;
 Reply reply_to(const Task& task, const std::shared_ptr<const Bytes>& bytes) {
   try {
     auto reply = decode_reply(bytes);
-    if (!reply.ok()) return refused(task, reply.status());
+    if (!reply.ok())
+      return refused(task, fail(error_of(reply.status()), "{}",
+                                printable(message(reply.status()), kMostReason)));
     if (reply->client != task.client || reply->kind != task.kind || reply->round != task.round ||
         reply->attempt != task.attempt)
       return refused(task, fail(Error::kInvalid,
@@ -32,12 +34,12 @@ Reply reply_to(const Task& task, const std::shared_ptr<const Bytes>& bytes) {
                                 reply->client, name_of(reply->kind), reply->round, reply->attempt));
     if (!reply->status.ok()) {
       const bool stopped = error_of(reply->status) == Error::kInterrupted;
-      const auto said = printable(message(reply->status), 500);
+      const auto said = printable(message(reply->status), kMostReason);
       return refused(task, fail(stopped ? Error::kBusy : error_of(reply->status), "{}", said));
     }
     return *std::move(reply);
   } catch (const std::exception& error) {
-    return refused(task, fail(Error::kInvalid, "reply: {}", printable(error.what(), 500)));
+    return refused(task, fail(Error::kInvalid, "reply: {}", printable(error.what(), kMostReason)));
   }
 }
 
@@ -52,6 +54,7 @@ class GrpcEngine::Round {
         until_(limits.deadline ? *limits.deadline
                                : std::chrono::steady_clock::now() + options_.patience),
         enough_(limits.enough),
+        most_upload_(limits.most_upload),
         on_reply_(on_reply) {}
 
   void post(Task task) {
@@ -100,6 +103,7 @@ class GrpcEngine::Round {
   const GrpcEngineOptions& options_;
   const SteadyTime until_;
   const int64_t enough_;
+  const int64_t most_upload_;
   const OnReply& on_reply_;
   std::vector<Task> settles_;  // not on the board yet
   std::map<ClientId, Open> open_;
@@ -136,7 +140,8 @@ Status GrpcEngine::Round::begin(Task& task) {
   task.down.clear();
   task.global.reset();
   if (options_.before_post) options_.before_post(task, open.ticket);
-  TESSERA_RETURN_IF_ERROR(board_.post(task.client, bytes, open.ticket));
+  TESSERA_RETURN_IF_ERROR(
+      board_.post(task.client, bytes, open.ticket, most_reply(task.kind, most_upload_)));
   bytes_ += open.bytes;
   const ClientId client = task.client;
   open.task = std::move(task);
@@ -178,7 +183,10 @@ void GrpcEngine::Round::step() {
 void GrpcEngine::Round::take(const DeliveredReply& delivered) {
   const auto at = open_.find(delivered.member);
   if (at == open_.end() || at->second.ticket != delivered.ticket) return;  // of an earlier run
-  auto reply = reply_to(at->second.task, delivered.bytes);
+  auto reply =
+      delivered.refused.empty()
+          ? reply_to(at->second.task, delivered.bytes)
+          : refused(at->second.task, fail(Error::kInvalid, "reply: {}", delivered.refused));
   reply.wire_up = encoded_size(reply.up);
   const bool good = reply.status.ok();
   if (good && reply.kind == TaskKind::kTrain) ++trained_;

@@ -46,6 +46,7 @@ class GrpcEngine final : public Engine {
   /// restarts too. All else is answered by what the client delivers,
   /// or, in the order in which it is found:
   ///   kNotFound     the client is not there
+  ///   kInvalid      it has sent more than can be right (Limits::most_upload); nothing was kept
   ///   kBusy         "no answer in time", or "not needed" once limits.enough is reached; the task
   ///                 is taken back, and what still comes of it is refused as late
   ///   kInterrupted  stopped; the task stays on the board and in the spool, so that a server which
