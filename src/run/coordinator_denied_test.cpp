@@ -13,6 +13,9 @@ using testing::Succeeds;
 class DeniedMember : public ::testing::Test {
  protected:
   void SetUp() override {
+    auto experiment = parse_experiment("[method]\nname = \"fedavg\"\n", "test", {});
+    ASSERT_THAT(experiment, Succeeds());
+    experiment_ = *std::move(experiment);
     auto book = MemberBook::open(dir_.path(), {.clients = {"north", "south"}, .newcomers = {}});
     auto board = TaskBoard::open(dir_.file("spool"), {.members = 2});
     auto audit = AuditLog::open(dir_.file("audit.jsonl"));

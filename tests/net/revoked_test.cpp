@@ -1,6 +1,7 @@
 // Revoked certificates, against real processes over TLS (issue 27, items 5 and 11).
 #include <gmock/gmock.h>
 
+#include <csignal>
 #include <filesystem>
 
 #include "federation_play.hpp"
@@ -83,6 +84,33 @@ TEST_F(RevokedCertificate, ItsOwnMemberIsShownAsRevokedAndTheOthersGoOn) {
   EXPECT_TRUE(server_->wait_until([&] { return rounds_done("state") > before + 2; }))
       << server_->err();
   EXPECT_NE(state_of("a", "c"), "revoked");
+}
+
+TEST_F(RevokedCertificate, AServerWithoutAListSaysSo) {
+  federation("fedavg", 3, "start_deadline = 60\n");
+  start_server();
+  ASSERT_TRUE(waits_for(*server_, "listening", {})) << server_->err();
+  EXPECT_THAT(server_->err(), Not(HasSubstr("revocation list")));
+  server_->signal(SIGTERM);
+  server_->wait();
+  std::filesystem::remove(identity("server") + "/crl.pem");
+  start_server();
+  ASSERT_TRUE(waits_for(*server_, "revocation list", {{"level", "warning"}})) << server_->err();
+  EXPECT_THAT(server_->err(), HasSubstr("copy crl.pem of the CA there"));
+}
+
+// A client that has the list does not begin to talk to a server on it.
+TEST_F(RevokedCertificate, OfAServerIsRefusedByAClientWithTheList) {
+  federation("fedavg", 3, "start_deadline = 60\n");
+  start_server();
+  ASSERT_TRUE(waits_for(*server_, "listening", {})) << server_->err();
+  EXPECT_EQ(status_by("a").code, 0);
+  revoke("server");
+  bring_list("a");
+  const auto refused = status_by("a");
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err, HasSubstr("the server's certificate was revoked"));
+  EXPECT_EQ(status_by("b").code, 0);
 }
 
 }  // namespace
