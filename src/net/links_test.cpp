@@ -1,5 +1,10 @@
 // Links in a directory that somebody else has prepared: no file of a server or a client is written
-// through one.
+// through one. And a process that holds keys leaves no core dump.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "io/testing.hpp"
@@ -87,6 +92,25 @@ TEST(LinkedFiles, NorAreTheSpoolsDirectories) {
     EXPECT_THAT(Spool::open(dir.file("spool")), FailsWith(Error::kInvalid, "symbolic link"));
     EXPECT_TRUE(other.names().empty()) << name;
   }
+}
+
+TEST(PrivateMemory, LeavesNoCoreDump) {
+  const auto child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    keep_memory_private();
+    rlimit cores{1, 1};
+    ::getrlimit(RLIMIT_CORE, &cores);
+    // What this program reads about itself can still be read.
+    const bool reads = !get("/proc/self/statm").empty() && !get("/proc/self/cgroup").empty();
+    ::_exit(cores.rlim_cur == 0 && cores.rlim_max == 0 &&
+                    ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0 && reads
+                ? 0
+                : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
 }  // namespace

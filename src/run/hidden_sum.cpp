@@ -44,7 +44,11 @@ uint64_t session_key(const HiddenRound& round) {
 class Summing {
  public:
   Summing(const HiddenRound& round, SecureSumServer server, int64_t exponent, HiddenSum& out)
-      : round_(round), server_(std::move(server)), exponent_(exponent), out_(out) {}
+      : round_(round),
+        server_(std::move(server)),
+        exponent_(exponent),
+        most_message_(hidden_traffic(round.expected, std::ssize(round.exponents)).up),
+        out_(out) {}
 
   /// True: there is a sum.
   bool play() {
@@ -75,6 +79,8 @@ class Summing {
     const auto asked = server_.asked();
     double slowest = 0;
     std::map<ClientId, int64_t> sent;
+    auto until = round_.limits();
+    until.most_upload = most_message_;
     round_.engine.run(
         [&](const Post& post) {
           for (const ClientId client : asked) {
@@ -94,7 +100,7 @@ class Summing {
                   .down = std::move(down)});
           }
         },
-        round_.limits(),
+        until,
         [&](const Reply& reply) {
           slowest = std::max(
               slowest, round_.clock(reply.client, sent[reply.client] + payload_bytes(reply.up),
@@ -133,6 +139,7 @@ class Summing {
   const HiddenRound& round_;
   SecureSumServer server_;
   int64_t exponent_;
+  int64_t most_message_;  // bytes: all that a client sends in four steps, so each is below it
   HiddenSum& out_;
   TensorDict plan_;
   std::vector<ClientId> by_chance_;  // lost by it

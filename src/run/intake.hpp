@@ -21,6 +21,8 @@ class Driver::Intake {
   /// For engines that sum uploads where the clients are; null where each must be seen here, or
   /// none.
   const SumOrder* order() const;
+  /// Bytes that an upload can have.
+  int64_t most_upload() const { return check_.most_upload(); }
 
   void sent(ClientId client, int64_t bytes, const TensorDict& down);
   void take(Reply reply);

@@ -227,7 +227,7 @@ Status RoundLoop::evaluate_if_due() {
 Result<nlohmann::json> RoundLoop::finish() {
   tell("summing up");
   TESSERA_ASSIGN(auto summary, summarize_run(parts_.experiment, parts_.roster,
-                                             parts_.session.model(), *history_));
+                                             parts_.session.model(), *history_, parts_.awaited));
   TESSERA_ASSIGN(summary["history_digest"], full_digest(*history_, parts_.out));
   Digest rounds;
   TESSERA_RETURN_IF_ERROR(history_->digest(rounds));

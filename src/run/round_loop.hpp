@@ -19,6 +19,7 @@
 #include "run/roster.hpp"
 #include "run/run.hpp"
 #include "run/run_directory.hpp"
+#include "run/summary.hpp"
 
 namespace tessera {
 
@@ -33,6 +34,7 @@ struct LoopParts {
   ClientStore* store = nullptr;
   std::string kernels;  // of the session's network; empty for a server: its clients have their own
   std::string out;      // the directory, which is there and locked
+  Awaited awaited = Awaited::kEverybody;         // at evaluations
   std::string go_on = "continue with --resume";  // what a user does after an interruption
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const Progress&)> on_progress = {};

@@ -201,9 +201,10 @@ json never_counted(const std::vector<ProblemCount>& problems, const Experiment& 
   return out;
 }
 
-// Why the numbers do not tell what was asked for; null if they do.
+// Why the numbers do not tell what was asked for; null if they do. `evaluated`: enough clients
+// were.
 json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& totals,
-             const Experiment& experiment, const Roster& roster) {
+             const Experiment& experiment, const Roster& roster, bool evaluated) {
   std::vector<std::string> out;
   if (totals.counted == 0) {
     const auto first = first_of(problems, Problem::Kind::kUpload).problem;
@@ -213,7 +214,8 @@ json failure(const std::vector<ProblemCount>& problems, const HistoryTotals& tot
                                       "uploads arrived in each",
                                       experiment.federation.min_replies));
   }
-  if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation); first)
+  if (const auto [first, clients] = first_of(problems, Problem::Kind::kEvaluation);
+      first && !evaluated)
     out.push_back(fmt::format("the evaluation of {} failed, first client {} after round {}: {}",
                               clients == 1 ? "a client" : fmt::format("{} clients", clients),
                               roster.name_of(first->client), first->round, first->reason));
@@ -252,7 +254,7 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
 }
 
 Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster& roster,
-                                     const Model& model, History& history) {
+                                     const Model& model, History& history, Awaited awaited) {
   json out{{"method", experiment.method.name},
            {"name", experiment.run.name},
            {"dataset", roster.set},
@@ -316,7 +318,9 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
   TESSERA_ASSIGN(out["figures_digest"], history.figures_digest());
   out["problems"] = problem_list(problems, roster);
   out["problems_total"] = total;
-  out["failed"] = failure(problems, totals, experiment, roster);
+  const bool evaluated_some = !out["accuracy"]["mean"].is_null();
+  out["failed"] =
+      failure(problems, totals, experiment, roster, awaited == Awaited::kAnybody && evaluated_some);
   out["never_counted"] = never_counted(problems, experiment, roster);
   return out;
 }

@@ -22,12 +22,19 @@ std::vector<std::pair<std::string, std::string>> run_facts(const Experiment& exp
                                                            const Roster& roster, const Model& model,
                                                            const std::string& config);
 
+/// Whose evaluations a run cannot do without.
+enum class Awaited {
+  kEverybody,  // a simulation: all clients are here
+  kAnybody     // a real federation: who does not answer, or lies, fails itself and not the run
+};
+
 /// summary.json without what only the caller knows (history_digest, memory). `failed` is a sentence
-/// when the numbers do not tell what was asked for: an evaluation failed, or no round counted; else
-/// null. Numbers of nobody are null. Accuracies are fractions, times seconds, traffic bytes; what
-/// is not "best" or "last5" is of the last evaluation. kInternal for a history without evaluations;
-/// errors of the history as they are.
+/// when the numbers do not tell what was asked for: no round counted, or an evaluation failed (of a
+/// real federation: the last one, of all of its clients); else null. Numbers of nobody are null.
+/// Accuracies are fractions, times seconds, traffic bytes; what is not "best" or "last5" is of the
+/// last evaluation. kInternal for a history without evaluations; errors of the history as they are.
 Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster& roster,
-                                     const Model& model, History& history);
+                                     const Model& model, History& history,
+                                     Awaited awaited = Awaited::kEverybody);
 
 }  // namespace tessera

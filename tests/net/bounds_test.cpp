@@ -168,7 +168,7 @@ TEST_F(Bounds, FiguresAndTextsThatCannotBeAreRefused) {
   EXPECT_THAT(told, HasSubstr("1 upload reply: a reply of more than "));
   EXPECT_THAT(told, HasSubstr("2 upload reply: not a valid safetensors file: a name has 5003 "));
   EXPECT_THAT(told, HasSubstr("3 evaluation reply: row 1 of 'metrics': its AUROC is 1e+300, not"));
-  EXPECT_THAT(told, HasSubstr("3 upload '?[31m?red' is not expected"));
+  EXPECT_THAT(told, HasSubstr("3 upload message: '?[31m"));
   EXPECT_THAT(told, HasSubstr("4 upload its loss is nan, which is not finite"));
   EXPECT_THAT(told, HasSubstr("5 upload reply: its work took inf seconds, not 0"));
   EXPECT_THAT(told, HasSubstr("6 upload reply: its loss is 1e+300; numbers beyond 1e+15"));
@@ -214,6 +214,17 @@ TEST_F(Bounds, ClaimsAtEnrolmentAreBounded) {
               HasSubstr("its 1000001 columns have 0 bytes"));
   EXPECT_LT(bytes_below(path("state")), 1 << 20);
   EXPECT_LT(server_->err().size(), 20'000u);
+}
+
+TEST_F(Bounds, AServerWhoseRunFailedSaysSoByItsExitCode) {
+  federation("fedavg", 2, "deadline = 60\n");
+  make_identities();
+  start_server({"--set", "federation.min_replies=5"});  // one more than there are
+  for (const auto& name : names_) start_client(name);
+  const auto served = wait_for_end();
+  EXPECT_EQ(served.code, 1) << served.err;
+  EXPECT_THAT(served.err, HasSubstr("no round counted: fewer than federation.min_replies = 5"));
+  EXPECT_TRUE(json("state/summary.json")["failed"].is_string());
 }
 
 TEST_F(Bounds, AServerWhoseStateVanishesSaysSoOnceAndStops) {
