@@ -106,7 +106,9 @@ class Loader {
     if (overrides_.method) chosen = *overrides_.method, place = {"--method"};
     if (file_method_.empty()) file_method_ = chosen;
     if (chosen.empty()) {
-      if (!given("method", "name"))
+      // A name that is no text is reported with its key.
+      const auto* name = given("method", "name");
+      if (!name || std::holds_alternative<std::string>(name->value))
         report(place,
                "no method is chosen: write name = \"fedavg\" under [method] (see `tessera "
                "methods`)");
