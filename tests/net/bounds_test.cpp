@@ -66,10 +66,10 @@ struct Question {
 /// Clients a, b and c are honest; d is this process.
 class Bounds : public FederationPlay {
  protected:
-  void federate(int rounds) {
+  void federate(int rounds, const std::vector<std::string>& more = {}) {
     federation("fedavg", rounds, "deadline = 60\n");
     make_identities();
-    start_server();
+    start_server(more);
     start_and_enroll("d");
     clients_["d"]->signal(SIGKILL);
     clients_.erase("d");
@@ -217,13 +217,15 @@ TEST_F(Bounds, ClaimsAtEnrolmentAreBounded) {
 }
 
 TEST_F(Bounds, AServerWhoseRunFailedSaysSoByItsExitCode) {
-  federation("fedavg", 2, "deadline = 60\n");
-  make_identities();
-  start_server({"--set", "federation.min_replies=5"});  // one more than there are
-  for (const auto& name : names_) start_client(name);
+  federate(3, {"--set", "federation.min_replies=4"});
+  play([](const Question& question) {
+    const bool evaluate = question.task.kind == TaskKind::kEvaluate;
+    const auto lost = refused(question.task, fail(Error::kInternal, "lost"));
+    EXPECT_TRUE(question.send(evaluate ? question.evaluated() : lost).ok());
+  });
   const auto served = wait_for_end();
   EXPECT_EQ(served.code, 1) << served.err;
-  EXPECT_THAT(served.err, HasSubstr("no round counted: fewer than federation.min_replies = 5"));
+  EXPECT_THAT(served.err, HasSubstr("no round counted: client d in round 1: lost"));
   EXPECT_TRUE(json("state/summary.json")["failed"].is_string());
 }
 
