@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "guard/answers.hpp"
 #include "guard/change.hpp"
+#include "io/file.hpp"
 #include "method/gan_round.hpp"
 #include "run/checkpoint.hpp"
 #include "run/exposed.hpp"
@@ -24,6 +25,8 @@ GuardOptions visible(GuardOptions guards) {
   });
   return guards;
 }
+
+constexpr size_t kMaxConfigBytes = size_t{1} << 20;
 
 /// In one step: the change is the gradient times the rate.
 Experiment with_one_step(Experiment experiment, int64_t samples) {
@@ -68,7 +71,10 @@ Result<std::unique_ptr<Scene>> Scene::of_experiment(Experiment experiment, Scene
 }
 
 Result<std::unique_ptr<Scene>> Scene::of_run(const std::string& dir, SceneOptions options) {
-  TESSERA_ASSIGN(auto experiment, load_experiment(dir + "/config.toml", {}));
+  const auto config = dir + "/config.toml";
+  TESSERA_ASSIGN(const auto text, read_file(config, kMaxConfigBytes));
+  TESSERA_ASSIGN(auto experiment,
+                 parse_foreign_experiment(std::string(text_of(text)), config, options.network, {}));
   TESSERA_ASSIGN(auto out, of_experiment(std::move(experiment), options));
   TESSERA_ASSIGN(auto opened, CheckpointFile::open(dir));
   const auto& checkpoint = opened.second;

@@ -38,6 +38,8 @@ struct SceneOptions {
   const std::atomic<bool>* stop = nullptr;  // borrowed; may be null
   /// Over the experiment's guards of answers (guard/answers.hpp: parse_answer_guards).
   std::vector<std::string> answers = {};
+  /// The network's file, named by the user: that in a run's own configuration is not opened.
+  std::string network = {};
 };
 
 /// Not thread-safe. All data of the federation are in memory.

@@ -49,7 +49,7 @@ Result<std::vector<Adversary>> adversaries_of(const std::string& list) {
 /// An experiment's file before its first round, or a run where it stands.
 Result<std::unique_ptr<Scene>> scene_of(const AuditArgs& args) {
   const auto& file = args.experiment.file;
-  const SceneOptions options{args.threads, args.stop, args.guards};
+  const SceneOptions options{args.threads, args.stop, args.guards, args.network};
   if (fs::is_directory(file)) {
     if (!args.experiment.sets.empty() || args.experiment.method || args.experiment.seed)
       return fail(Error::kInvalid,
@@ -58,6 +58,11 @@ Result<std::unique_ptr<Scene>> scene_of(const AuditArgs& args) {
                   file);
     return Scene::of_run(file, options);
   }
+  if (!args.network.empty())
+    return fail(Error::kInvalid,
+                "{}: is an experiment, which names its network itself; --model is for a run's "
+                "directory",
+                file);
   TESSERA_ASSIGN(auto experiment, load_experiment(file, args.experiment.overrides()));
   return Scene::of_experiment(std::move(experiment), options);
 }

@@ -277,6 +277,13 @@ void add_answer_guards(CLI::App& sub, std::vector<std::string>& guards) {
       ->allow_extra_args(false);
 }
 
+/// A network from a file is code: only who types the command says which one is run.
+void add_network(CLI::App& sub, std::string& network) {
+  sub.add_option("--model", network,
+                 "the network's file (.pt), where a run or a saved model was made with one")
+      ->type_name("FILE");
+}
+
 /// What audit and attack share. The positional FILE is already there.
 void add_auditing(Cli& cli, CLI::App& sub, AuditArgs& args) {
   args.threads = usual_threads();
@@ -291,6 +298,7 @@ void add_auditing(Cli& cli, CLI::App& sub, AuditArgs& args) {
   sub.add_flag("--json", args.json, "print JSON only");
   sub.add_flag("--quiet", args.quiet, "no progress");
   add_answer_guards(sub, args.guards);
+  add_network(sub, args.network);
   add_choices(sub, args.experiment);
   cli.add_plugins(sub);
 }
@@ -395,6 +403,7 @@ CLI::App* add_model_command(Cli& cli, ModelArgs& args, bool all, const char* nam
          "--client", args.client,
          fmt::format("whose model: a client's name{}", all ? ", global or all" : ", or global"))
       ->type_name("NAME");
+  add_network(*sub, args.network);
   sub->add_option("-o,--out", args.out);
   sub->add_flag("--json", args.json);
   cli.add_plugins(*sub);

@@ -100,8 +100,9 @@ Status report_command(const std::string& dir, bool json);
 
 /// Which saved model, and where to.
 struct ModelArgs {
-  std::string run;     // a run's directory, or one model's file
-  std::string client;  // a name, or "global"; empty for a file
+  std::string run;      // a run's directory, or one model's file
+  std::string client;   // a name, or "global"; empty for a file
+  std::string network;  // the network's file, where the model needs one
   std::string out;
   bool json = false;
 };
@@ -138,6 +139,7 @@ struct AuditArgs {
   ExperimentArgs experiment;
   std::string against = "server,client,user", budget = "5m";
   std::vector<std::string> guards;  // of answers, which the user gets
+  std::string network;              // the network's file, where a run's directory needs one
   std::string out;                  // empty: below runs/<name>
   int threads = 1;
   bool json = false, quiet = false;

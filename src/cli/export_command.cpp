@@ -65,7 +65,7 @@ Status export_command(const ExportArgs& args) {
   std::vector<std::string> paths;
   AnswerGuards left_behind;
   for (const auto& client : clients) {
-    TESSERA_ASSIGN(const auto saved, find_model(args.run, client));
+    TESSERA_ASSIGN(const auto saved, find_model(args.run, client, args.network));
     TESSERA_ASSIGN(const auto path, export_one(saved, args));
     paths.push_back(path);
     // The global model's answers are no votes where its clients' are.

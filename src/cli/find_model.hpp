@@ -6,7 +6,9 @@
 namespace tessera {
 
 /// `run` is a run's directory, and `client` one of its clients or "global"; or `run` is a model's
-/// file, and `client` is empty. kInvalid or kNotFound say what there is.
-Result<SavedModel> find_model(const std::string& run, const std::string& client);
+/// file, and `client` is empty. `network` is the file of --model, or empty. kInvalid or kNotFound
+/// say what there is.
+Result<SavedModel> find_model(const std::string& run, const std::string& client,
+                              const std::string& network);
 
 }  // namespace tessera

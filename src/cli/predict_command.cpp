@@ -78,19 +78,20 @@ std::string as_csv(const SavedModel& saved, const Predicted& out, bool proba) {
 
 }  // namespace
 
-Result<SavedModel> find_model(const std::string& run, const std::string& client) {
+Result<SavedModel> find_model(const std::string& run, const std::string& client,
+                              const std::string& network) {
   if (std::filesystem::is_regular_file(run)) {
-    if (client.empty()) return load_model(run);
+    if (client.empty()) return load_model(run, network);
     return fail(Error::kInvalid, "{}: is one model's file, so --client has no meaning", run);
   }
-  if (!client.empty()) return load_model_of(run, client);
+  if (!client.empty()) return load_model_of(run, client, network);
   TESSERA_ASSIGN(const auto known, saved_models(run));
   return fail(Error::kInvalid, "--client is needed: whose model? ({} has {})", run,
               known.names.empty() ? "none" : join(known.names, ", "));
 }
 
 Status predict_command(const PredictArgs& args) {
-  TESSERA_ASSIGN(const auto saved, find_model(args.run, args.client));
+  TESSERA_ASSIGN(const auto saved, find_model(args.run, args.client, args.network));
   auto schema = saved.inputs;
   // Public sets have no table, and their scaling is in no file: only the shape is known.
   if (schema.sample_shape.empty()) {

@@ -9,6 +9,9 @@
 #include "io/json.hpp"
 #include "io/npy.hpp"
 #include "io/safetensors.hpp"
+#include "io/script_code.hpp"
+#include "io/script_file.hpp"
+#include "io/script_pickle.hpp"
 #include "io/tar.hpp"
 #include "io/testing.hpp"
 
@@ -44,6 +47,14 @@ const std::map<std::string, std::function<Status(ByteSpan, const std::string&)>>
                const std::string& name) { return parse_npz(file, kCorpusLimit, name).status(); }},
     {"safetensors",
      [](ByteSpan file, const std::string& name) { return parse_safetensors(file, name).status(); }},
+    {"script_scan",
+     [](ByteSpan file, const std::string& name) {
+       const auto text = text_of(file);
+       if (text.starts_with("PK")) return check_script_file(file, name).status();
+       if (!text.starts_with("\x80"))
+         return check_script_code({{"__torch__", std::string(text)}}, name).status();
+       return check_script_pickle(file, {{"__torch__.Net"}, {{"0", 48}, {"1", 8}}}, name);
+     }},
     {"tar", [](ByteSpan file, const std::string& name) { return parse_tar(file, name).status(); }},
     {"unpack", [](ByteSpan file, const std::string& name) {
        return unpack(file, kCorpusLimit, name).status();

@@ -179,8 +179,12 @@ bool overlap(std::vector<std::pair<uint64_t, uint64_t>> ranges) {
 
 }  // namespace
 
-Result<std::vector<ZipMember>> read_zip(ByteSpan file, size_t max_bytes, const std::string& name) {
+Result<std::vector<ZipMember>> read_zip(ByteSpan file, size_t max_bytes, const std::string& name,
+                                        size_t max_members) {
   TESSERA_ASSIGN(const auto directory, find_directory(file, name));
+  if (directory.count > max_members)
+    return fail(Error::kInvalid, "{}: has {} members, more than the {} allowed", name,
+                directory.count, max_members);
   TESSERA_ASSIGN(const auto entries, read_directory(file, directory, name));
   std::vector<ByteSpan> packed;
   std::vector<std::pair<uint64_t, uint64_t>> ranges;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,9 +18,10 @@ struct ZipMember {
 };
 
 /// All members, in the order of the central directory. kInvalid for anything damaged (CRC-32 and
-/// both headers are checked), encrypted, split, twice the same name, an unknown packing method, or
-/// more than max_bytes in all once unpacked.
-Result<std::vector<ZipMember>> read_zip(ByteSpan file, size_t max_bytes, const std::string& name);
+/// both headers are checked), encrypted, split, twice the same name, an unknown packing method,
+/// more than max_members, or more than max_bytes in all once unpacked.
+Result<std::vector<ZipMember>> read_zip(ByteSpan file, size_t max_bytes, const std::string& name,
+                                        size_t max_members = std::numeric_limits<size_t>::max());
 
 /// An archive of stored members with fixed dates: equal input gives equal bytes. kInvalid for a
 /// name twice, or more than 65535 members or 4 GiB (this writer has no zip64).

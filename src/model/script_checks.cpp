@@ -1,8 +1,10 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <optional>
+#include <set>
 
 #include "base/status.hpp"
+#include "io/script_operators.hpp"
 #include "model/layers.hpp"
 #include "model/script_code.hpp"
 
@@ -58,6 +60,22 @@ void check_recurrent(const Node* node) {
 
 bool is(const Node* node, const char* kind) {
   return node->kind() == c10::Symbol::fromQualString(kind);
+}
+
+void check_allowed(const Node* node) {
+  // How code is put together: calls are inlined, or refused where they are met.
+  static const std::set<std::string> kStructure{
+      "prim::CallFunction",  "prim::CallMethod",    "prim::Constant",    "prim::CreateObject",
+      "prim::DictConstruct", "prim::GetAttr",       "prim::If",          "prim::ListConstruct",
+      "prim::ListUnpack",    "prim::Loop",          "prim::SetAttr",     "prim::TupleConstruct",
+      "prim::TupleIndex",    "prim::TupleSlice",    "prim::TupleUnpack", "prim::Uninitialized",
+      "prim::isinstance",    "prim::unchecked_cast"};
+  const std::string kind = node->kind().toQualString();
+  if (kStructure.contains(kind) || is_network_operator(kind)) return;
+  refuse(
+      fmt::format("calls {}, which is not among the operators that a network may use; export it "
+                  "without that (docs/own-network.md)",
+                  kind));
 }
 
 void check_operation(const Node* node, bool train) {

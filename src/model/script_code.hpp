@@ -54,6 +54,10 @@ struct Lowered {
 /// linear layer, what that layer sees. Refuses what cannot be a function of weights and key.
 Lowered lower(const jit::Module& module, bool train, Holdings& holdings);
 
+/// Refuses an operation that a network may not use (io/script_operators.hpp). Of code as torch read
+/// it, before any of it is run: some passes run what they can.
+void check_allowed(const Node* node);
+
 /// Refuses an operation that is random, or that does not know which of the two modes it is in.
 void check_operation(const Node* node, bool train);
 

@@ -45,6 +45,11 @@ class Lowering {
     if (!method) refuse("has no forward");
     graph_ = method->graph()->copy();
     jit::Inline(*graph_);
+    each_node(graph_->block(), [](const Node* node) { check_allowed(node); });
+    // What a network has to say of PyTorch's versions is for who wrote it.
+    each_node(graph_->block(), [](Node* node) {
+      if (is(node, "aten::warn")) node->destroy();
+    });
     jit::EraseShapeInformation(graph_);  // a traced one knows the size of the batch it was shown
     if (graph_->inputs().size() != 2)
       refuse(

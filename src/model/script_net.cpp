@@ -1,14 +1,20 @@
 #include "model/script_net.hpp"
 
 #include <ATen/ATen.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+#include <torch/csrc/jit/runtime/operator.h>
 #include <torch/csrc/jit/serialization/import.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "base/text.hpp"
+#include "io/file.hpp"
+#include "io/script_file.hpp"
+#include "io/script_operators.hpp"
 #include "model/script_code.hpp"
 
 namespace tessera {
@@ -28,6 +34,38 @@ std::string point_of(const char* what) {
   return first_line(all);
 }
 
+/// Torch reads what was checked, from memory: the file may be another one by then.
+class CheckedArchive final : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit CheckedArchive(Bytes bytes) : bytes_(std::move(bytes)) {}
+  size_t size() const override { return bytes_.size(); }
+  size_t read(uint64_t at, void* to, size_t count, const char* /*what*/) const override {
+    const auto from = ByteSpan(bytes_).subspan(std::min<uint64_t>(at, bytes_.size()));
+    const auto taken = from.first(std::min(count, from.size()));
+    std::copy(taken.begin(), taken.end(), static_cast<uint8_t*>(to));
+    return taken.size();
+  }
+
+ private:
+  Bytes bytes_;
+};
+
+/// Nothing of the file has been run, and reading it will run nothing but allowed operators.
+Result<Bytes> checked_archive(const std::string& path) {
+  TESSERA_ASSIGN(const auto bytes, read_file(path, ScriptLimits().max_bytes));
+  TESSERA_ASSIGN(auto file, check_script_file(bytes, path));
+  // Code may ask a tensor for anything under a name that its classes declare, too.
+  for (const auto& name : file.declared) {
+    const auto symbol = c10::Symbol::fromQualString("aten::" + name);
+    if (!is_network_operator("aten::" + name) && !jit::getAllOperatorsFor(symbol).empty())
+      return fail(Error::kInvalid,
+                  "{}: the network calls something of its own '{}', as torch calls an operator "
+                  "that is not among those a network may use; rename it (docs/own-network.md)",
+                  path, name);
+  }
+  return std::move(file.archive);
+}
+
 }  // namespace
 
 struct ScriptNet::Parts {
@@ -40,9 +78,10 @@ Result<ScriptNet> ScriptNet::load(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error))
     return fail(Error::kNotFound, "{}: there is no such file", path);
+  TESSERA_ASSIGN(auto archive, checked_archive(path));
   std::optional<jit::Module> module;
   try {
-    module = jit::load(path, c10::kCPU);
+    module = jit::load(std::make_shared<CheckedArchive>(std::move(archive)), c10::kCPU);
   } catch (const std::exception& problem) {
     return fail(Error::kInvalid,
                 "{}: is not a network in TorchScript ({}); save it with "

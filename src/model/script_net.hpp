@@ -23,8 +23,10 @@ struct ScriptTensor {
 /// alone.
 class ScriptNet {
  public:
-  /// Reads the file and takes its code apart, for training and for evaluation. kNotFound, kIo, or
-  /// kInvalid with what the network has that cannot work here; the message begins with the path.
+  /// Reads the file and takes its code apart, for training and for evaluation. Before anything of
+  /// it is run, its operators are looked at (io/script_file.hpp, then torch's own reading of them).
+  /// kNotFound, kIo, or kInvalid with what the network has that cannot work here; the message
+  /// begins with the path.
   static Result<ScriptNet> load(const std::string& path);
 
   /// What is trained, in the module's order; a tensor under two names is there once. Parameters

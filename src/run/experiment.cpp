@@ -475,6 +475,14 @@ class Loader {
   Experiment experiment_;
 };
 
+// Code that somebody else points at is not run for that.
+Status needs_network(const std::string& place, const std::string& path) {
+  return fail(Error::kInvalid,
+              "{}: names the network's file '{}', which is code and is not opened because another "
+              "file or a server says so; get it from somebody you trust and add --model FILE",
+              place, printable(path, 200));
+}
+
 }  // namespace
 
 std::vector<std::string> natural_list(const std::string& commas) {
@@ -488,7 +496,8 @@ View Experiment::headline() const {
   return eval.headline == "pre" ? View::kPre : View::kPost;
 }
 
-Result<ModelOptions> parse_model(const std::string& text, const std::string& place) {
+Result<ModelOptions> parse_model(const std::string& text, const std::string& place,
+                                 const std::string& network) {
   TESSERA_ASSIGN(const auto entries, toml_entries(text, place));
   ModelOptions out;
   const auto options = bind_options(out);
@@ -500,12 +509,17 @@ Result<ModelOptions> parse_model(const std::string& text, const std::string& pla
                                                : assign(*option, entry, entry.key);
     if (!wrong.empty()) return fail(Error::kInvalid, "{}: {}", entry.place.text, wrong);
   }
-  // The numbers that were saved are those of this network only.
+  if (out.file.empty() && !network.empty())
+    return fail(Error::kInvalid, "{}: its network is '{}', which needs no file; leave --model out",
+                place, printable(out.name));
   if (!out.file.empty()) {
+    if (network.empty()) return needs_network(place, out.file);
+    out.file = network;
+    // The numbers that were saved are those of this network only.
     TESSERA_ASSIGN(const auto digest, file_digest(out.file));
     if (digest != out.file_sha256)
       return fail(Error::kInvalid,
-                  "{}: its network, {}, was changed since (SHA-256 {}, here {}); put back the file "
+                  "{}: its network is another file than {} (SHA-256 {}, here {}); give the file "
                   "that it was trained with",
                   place, out.file, out.file_sha256.substr(0, 12), digest.substr(0, 12));
   }
@@ -515,6 +529,18 @@ Result<ModelOptions> parse_model(const std::string& text, const std::string& pla
 Result<Experiment> parse_experiment(const std::string& text, const std::string& place,
                                     const Overrides& overrides) {
   TESSERA_ASSIGN(auto entries, toml_entries(text, place));
+  return assemble_experiment(std::move(entries), place, overrides);
+}
+
+Result<Experiment> parse_foreign_experiment(const std::string& text, const std::string& place,
+                                            const std::string& network, Overrides overrides) {
+  TESSERA_ASSIGN(auto entries, toml_entries(text, place));
+  for (const auto& entry : entries) {
+    const auto* path = std::get_if<std::string>(&entry.value);
+    const bool none = entry.section != "model" || entry.key != "file" || (path && path->empty());
+    if (network.empty() && !none) return needs_network(place, path ? *path : "");
+  }
+  if (!network.empty()) overrides.sets.push_back("model.file=" + network);
   return assemble_experiment(std::move(entries), place, overrides);
 }
 

@@ -214,10 +214,13 @@ struct Overrides {
   std::optional<std::string> data_dir;
 };
 
-/// Section [model] as text, what the network uses written out, and back. kInvalid names the key, or
-/// a network's file that is not the one it was; kNotFound if that is gone.
+/// Section [model] as text, what the network uses written out, and back. A network's file is code,
+/// so the path in the text is never opened: it is `network`, a file that the user named, or empty.
+/// kInvalid names the key, a file that is missing there or not needed, or one that is not what it
+/// was; kNotFound if it does not exist.
 std::string model_text(const ModelOptions& options);
-Result<ModelOptions> parse_model(const std::string& text, const std::string& place);
+Result<ModelOptions> parse_model(const std::string& text, const std::string& place,
+                                 const std::string& network = "");
 
 /// Reads and checks a file of at most 1 MiB; touches no other file but those that [model] file and
 /// start name (relative to the experiment's directory, from a command line to the current one),
@@ -240,5 +243,10 @@ std::vector<std::string> settings_of(const Experiment& experiment);
 /// The same from text; `place` stands for the file in messages.
 Result<Experiment> parse_experiment(const std::string& text, const std::string& place,
                                     const Overrides& overrides);
+/// An experiment that came from elsewhere: a server, a run's directory. Its [model] file is never
+/// opened, whatever it is: the network is `network`, a file that the user named; kInvalid if that
+/// is empty and the experiment has one.
+Result<Experiment> parse_foreign_experiment(const std::string& text, const std::string& place,
+                                            const std::string& network, Overrides overrides);
 
 }  // namespace tessera

@@ -121,9 +121,8 @@ Status Joining::connect() {
 Status Joining::understand() {
   Overrides overrides;
   if (!request_.data.empty()) overrides.data_dir = request_.data;
-  if (!request_.model_file.empty()) overrides.sets.push_back("model.file=" + request_.model_file);
-  TESSERA_ASSIGN(experiment_,
-                 parse_experiment(facts_.experiment, "the server's experiment", overrides));
+  TESSERA_ASSIGN(experiment_, parse_foreign_experiment(facts_.experiment, "the server's experiment",
+                                                       request_.model_file, std::move(overrides)));
   if (const auto digest = config_digest(experiment_->toml()); digest != facts_.config_digest)
     return fail(Error::kInvalid,
                 "the server's experiment means something else here (digest {}, there {}): another "

@@ -116,7 +116,7 @@ Tensor logits_of(const SavedModel& saved, const Weights& weights, const Tensor& 
   return at::cat(out);
 }
 
-Result<SavedModel> from_file(Decoded file, const std::string& path) {
+Result<SavedModel> from_file(Decoded file, const std::string& path, const std::string& network) {
   auto& meta = file.metadata;
   for (const char* key : {"client_name", "method", "view", "round", "options", "sample_shape",
                           "class_names", "input", "scaling", "loss", "figures", "attention"})
@@ -134,7 +134,7 @@ Result<SavedModel> from_file(Decoded file, const std::string& path) {
   if (meta["loss"] != kCrossEntropyLoss && meta["loss"] != kMultiLabelLoss)
     return fail(Error::kInvalid, "{}: unknown loss '{}'", path, printable(meta["loss"]));
   if (meta["loss"] == kMultiLabelLoss) out.loss = Loss::Kind::kMultiLabel;
-  TESSERA_ASSIGN(out.options, parse_model(meta["options"], path));
+  TESSERA_ASSIGN(out.options, parse_model(meta["options"], path, network));
   TESSERA_ASSIGN(const auto shape, parsed("sample_shape"));
   TESSERA_ASSIGN(const auto scaling, parsed("scaling"));
   TESSERA_ASSIGN(const auto figures, parsed("figures"));
@@ -230,13 +230,13 @@ Status save_model(const std::string& dir, const SavedModel& saved) {
   return write_file_atomic(dir + "/" + name, bytes);
 }
 
-Result<SavedModel> load_model(const std::string& path) {
+Result<SavedModel> load_model(const std::string& path, const std::string& network) {
   TESSERA_ASSIGN(auto file, load_tensors(path));
   if (!file.verified)
     return fail(Error::kInvalid, "{}: not a model of Tessera (it has no digest of its contents)",
                 path);
   try {
-    return from_file(std::move(file), path);
+    return from_file(std::move(file), path, network);
   } catch (const std::exception& error) {
     return fail(Error::kInvalid, "{}: {}", path, first_line(error.what()));
   }
@@ -271,15 +271,16 @@ Result<ModelList> saved_models(const std::string& run) {
   return out;
 }
 
-Result<SavedModel> load_model_of(const std::string& run, const std::string& client) {
+Result<SavedModel> load_model_of(const std::string& run, const std::string& client,
+                                 const std::string& network) {
   const auto own = run + "/models/" + model_file(client), all = run + "/models/" + kGlobalFile;
   if (fs::exists(own)) {
-    TESSERA_ASSIGN(auto saved, load_model(own));
+    TESSERA_ASSIGN(auto saved, load_model(own, network));
     if (saved.client == client) return saved;
     return fail(Error::kInvalid, "{}: is the model of client '{}'; the file was renamed", own,
                 printable(saved.client));
   }
-  if (client == kGlobal && fs::exists(all)) return load_model(all);
+  if (client == kGlobal && fs::exists(all)) return load_model(all, network);
   TESSERA_ASSIGN(const auto known, saved_models(run));
   if (known.names.empty())
     return fail(Error::kNotFound,

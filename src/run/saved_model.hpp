@@ -53,11 +53,14 @@ struct SavedModel {
 std::pair<std::string, Bytes> model_bytes(const SavedModel& saved);
 /// Writes it into `dir`, whole or not at all.
 Status save_model(const std::string& dir, const SavedModel& saved);
-/// kInvalid says what is wrong with the file; kNotFound if there is none.
-Result<SavedModel> load_model(const std::string& path);
+/// kInvalid says what is wrong with the file; kNotFound if there is none. A model whose network is
+/// a TorchScript file needs that file, named by the user as `network`: the path in the model's own
+/// metadata is never opened.
+Result<SavedModel> load_model(const std::string& path, const std::string& network = "");
 /// The model of a client in a run's directory; kNotFound lists the nearest name, or says that this
 /// method's models are no single network. kInvalid also if the file is the model of another client.
-Result<SavedModel> load_model_of(const std::string& run, const std::string& client);
+Result<SavedModel> load_model_of(const std::string& run, const std::string& client,
+                                 const std::string& network = "");
 
 struct ModelList {
   std::vector<std::string> names;     // as people count, kGlobal last

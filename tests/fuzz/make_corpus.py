@@ -262,6 +262,162 @@ def crc32c(data):
     return crc ^ 0xFFFFFFFF
 
 
+def make_script_scan():
+    """TorchScript files, the code inside and the pickles inside; none of it comes from torch."""
+    def text(words):
+        return b"X" + struct.pack("<I", len(words)) + words.encode()
+
+    def name(module, word):
+        return b"c" + f"{module}\n{word}\n".encode()
+
+    def whole(value):
+        return b"J" + struct.pack("<i", value)
+
+    def tensor(values=12, sizes=(3, 4), strides=(4, 1), offset=0, key="0", kind="FloatStorage"):
+        shape = [b"(" + b"".join(map(whole, axis)) + b"t" for axis in (sizes, strides)]
+        storage = (b"(" + text("storage") + name("torch", kind) + text(key) + text("cpu")
+                   + whole(values) + b"tQ")
+        return (name("torch._utils", "_rebuild_tensor_v2") + b"(" + storage + whole(offset)
+                + shape[0] + shape[1] + b"\x88" + name("collections", "OrderedDict") + b")RtR")
+
+    def pickle(body):
+        return b"\x80\x02" + body + b"."
+
+    def net(*slots):
+        return name("__torch__", "Net") + b")\x81}(" + b"".join(
+            text(key) + value for key, value in slots) + b"ub"
+
+    good = pickle(net(("training", b"\x88"), ("weight", tensor()), ("k", tensor(
+        1, (), (), key="1", kind="LongStorage"))))
+    code = """class Net(Module):
+  __parameters__ = ["weight", ]
+  __buffers__ = ["k", ]
+  training : bool
+  weight : Tensor
+  k : Tensor
+  def forward(self: __torch__.Net,
+    x: Tensor,
+    scale: float=1.,
+    size: Tuple[int, int]=(2, 2)) -> Tensor:
+    _0 = __torch__.helped
+    _1 = "not # code, nor torch.save(x, \\"y\\")"
+    if torch.gt(torch.dim(x), 2):
+      x0 = torch.flatten(x, 1)
+    else:
+      ops.prim.RaiseException(_1)
+      x0 = unchecked_cast(Tensor, x)
+    return _0(torch.linear(x0, getattr(self, "0"), None), )
+def helped(x: Tensor) -> Tensor:
+  return torch.mul(torch.relu(x), -1.0000000000000001e-05)
+"""
+    members = [("code/__torch__.py", code.encode()), ("data.pkl", good), ("constants.pkl", pickle(b")")),
+               ("data/0", bytes(48)), ("data/1", bytes(8)), ("version", b"3\n")]
+
+    def file(changed=(), method=zipfile.ZIP_STORED, folder="net"):
+        changed = dict(changed)
+        rest = [(n, d) for n, d in changed.items() if n not in dict(members)]
+        parts = [(n, changed.get(n, d)) for n, d in members] + rest
+        return archive([(f"{folder}/{n}", d) for n, d in parts if d is not None], method, zip64=False)
+
+    put("script_scan/ok-file", file())
+    put("script_scan/ok-file-deflated", file(method=zipfile.ZIP_DEFLATED))
+    put("script_scan/ok-file-extra", file([("extra/notes", b"import os"), ("bytecode.pkl", b"?"),
+                                            ("code/__torch__.py.debug_pkl", b"?")]))
+    put("script_scan/bad-file-version", file([("version", b"x\n")]))
+    put("script_scan/bad-file-no-version", file([("version", None)]))
+    put("script_scan/bad-file-no-pickle", file([("data.pkl", None)]))
+    put("script_scan/bad-file-big-endian", file([("byteorder", b"big")]))
+    put("script_scan/bad-file-short-numbers", file([("data/0", bytes(47))]))
+    put("script_scan/bad-file-other-folder", archive([("a/version", b"3"), ("b/data.pkl", good)], zip64=False))
+    put("script_scan/bad-file-bomb", file([("extra/zeros", bytes(70 << 20))], zipfile.ZIP_DEFLATED))
+    put("script_scan/bad-file-save", file([("code/__torch__.py", code.replace(
+        "torch.flatten(x, 1)", 'torch.save(x, "/tmp/x")').encode())]))
+    put("script_scan/bad-file-module", file([("code/os.py", b"")]))
+    put("script_scan/ok-pickle", good)
+    put("script_scan/ok-pickle-lists", pickle(net(("a", name("torch.jit._pickle", "build_intlist")
+                                                   + b"](K\x01K\x02e\x85R"), ("b", b"}"))))
+    put("script_scan/ok-pickle-memo", pickle(b"}q\x00h\x00\x86"))
+    for kind, body in {
+        "system": name("posix", "system") + text("touch /tmp/x") + b"\x85R",
+        "eval": name("builtins", "eval") + b")R",
+        "class": name("__torch__", "Other") + b")\x81}b",
+        "custom-class": name("__torch__.torch.classes.caffe2", "X") + b")\x81}b",
+        "setstate": name("__torch__", "Net") + b")\x81" + tensor() + b"b",
+        "quantized": tensor(kind="QInt8Storage"),
+        "storage": tensor(values=13),
+        "negative": tensor(values=-1),
+        "missing": tensor(key="7"),
+        "reaches-out": tensor(offset=1),
+        "stride": tensor(strides=(5, 1)),
+        "below": tensor(strides=(-4, 1)),
+        "huge": tensor(sizes=(2**30, 2**30), strides=(0, 0)),
+        "axes": tensor(sizes=(3,), strides=(4, 1)),
+        "memo-far": b"Nr" + struct.pack("<I", 2**32 - 1),
+        "memo-none": b"h\x00",
+        "in-itself": b"]q\x00(h\x00e",
+        "object-in-itself": name("__torch__", "Net") + b")\x81q\x00}(" + text("a") + b"h\x00ub",
+        "twice": b"](Ne(Ne",
+        "deep": b"(" * 101 + b"N" + b"t" * 101,
+        "no-mark": b"Nt",
+        "mark-left": b"(N",
+        "two": b"NN",
+        "whole-called": b"K\x00)R",
+        "string": b"S'x'\n",
+        "long": b"\x8a\x09" + bytes(9),
+    }.items():
+        put(f"script_scan/bad-pickle-{kind}", pickle(body))
+    put("script_scan/bad-pickle-rest", good + b"N")
+    put("script_scan/bad-pickle-protocol", b"\x80\x04N.")
+    cuts("script_scan/bad-pickle", good, 1, 2, 20, 60, 200, len(good) - 1)
+    put("script_scan/ok-code", code.encode())
+    for kind, line in {
+        "save": 'torch.save(x, "/tmp/x")',
+        "from-file": 'y = torch.from_file("/etc/passwd", False, 10)',
+        "autograd": "y = torch.autograd.save(x)",
+        "torch-value": "y = torch",
+        "empty": "y = torch.empty([9])",
+        "print": 'print("hello")',
+        "open": 'y = open("/etc/passwd")',
+        "fork": "y = fork(self.forward, x)",
+        "method": 'x.save("/tmp/x")',
+        "bound-method": "y = x.save",
+        "getattr": 'y = getattr(x, "save")',
+        "getattr-joined": 'y = getattr(x, "" "save")',
+        "getattr-escaped": 'y = getattr(x, "\\163ave")',
+        "getattr-value": "y = getattr",
+        "text-method": '"a".save("/tmp/x")',
+        "number-method": "y = 1.save(x)",
+        "ops": "y = ops.c10d.allreduce_(x)",
+        "ops-aten": 'ops.aten.save(x, "/tmp/x")',
+        "ops-print": "ops.prim.Print(x)",
+        "ops-value": "y = ops.prim",
+        "custom-class": "y = __torch__.torch.classes.dist_rpc.Rpc(x)",
+        "unknown": "y = torch.not_yet_known(x)",
+        "comment": "y = x  # torch.save(x)",
+        "continued": "y = \\",
+        "apostrophes": "y = 'x'",
+        "lines": 'y = """x"""',
+        "with": "with x as y:",
+        "import": "import os",
+        "tab": "\ty = x",
+        "character": "y = x;",
+        "letter": "y = \u00e9",
+        "open-text": 'y = "x',
+        "bracket": "y = (x]",
+        "deep": "y = " + "(" * 65 + "x" + ")" * 65,
+        "long": "y = x" + " + x" * 1001,
+        "point": "y = x.",
+    }.items():
+        put(f"script_scan/bad-code-{kind}", code.replace("_0 = __torch__.helped", line, 1).replace(
+            "_0(", "torch.relu(").encode())
+    put("script_scan/bad-code-setstate", code.replace("def forward", "def __setstate__").encode())
+    put("script_scan/bad-code-default", code.replace("=1.,", "=torch.add(1, 2),").encode())
+    put("script_scan/bad-code-constant", code.replace(
+        "  weight : Tensor", "  weight : Final[int] = __torch__.helped(1)").encode())
+    put("script_scan/bad-code-indented-class", code.replace("\n  ", "\n   ").encode())
+    put("script_scan/bad-code-outside", ("y = 1\n" + code).encode())
+
+
 def make_chunk():
     """As fuzz_chunk.cpp reads them: flags, size, SHA-256, then offset, CRC-32C, length, data each."""
     message = bytes(range(200))
@@ -434,6 +590,6 @@ def make_envelope():
 
 
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json, make_schema, make_chunk, make_envelope,
+             make_archive, make_json, make_schema, make_script_scan, make_chunk, make_envelope,
              make_secure_sum):
     make()
