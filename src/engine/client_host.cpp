@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "base/text.hpp"
+#include "engine/task_check.hpp"
 #include "guard/frame.hpp"
 
 namespace tessera {
@@ -64,6 +65,7 @@ Reply ClientHost::handle(const Task& task) {
   const auto* client = find(task.client);
   if (client == nullptr)
     return refused(task, fail(Error::kNotFound, "there is no client {} here", task.client));
+  if (auto wrong = check_task(session_, task); !wrong.ok()) return refused(task, std::move(wrong));
   try {
     const auto opened = needs_data(task.kind) ? open(*client) : OpenClient{*client, {}, {}};
     if (!opened.ok())
@@ -80,7 +82,7 @@ Reply ClientHost::handle(const Task& task) {
 
 Reply ClientHost::answer(const Task& task, const HostedClient& client) {
   if (is_frame(task.down)) {
-    auto down = from_frame(task.down, kMostDownload);
+    auto down = from_frame(task.down);
     if (!down.ok()) return refused(task, at_place(down.status(), "the download"));
     auto plain = task;
     plain.down = *std::move(down);
@@ -153,7 +155,8 @@ Status ClientHost::restore(ClientId id, TensorDict state) {
 
 Reply ClientHost::train(const Task& task, const HostedClient& client) {
   const bool joins = task.kind == TaskKind::kJoin;
-  // Every onboarding meets the newcomer as a stranger.
+  // Every onboarding meets the newcomer as a stranger. A newcomer never trains, so all that it can
+  // have is what an earlier onboarding left; nobody else gets here (check_task).
   if (joins && task.attempt == 1)
     if (auto status = store_.forget(client.id); !status.ok()) return refused(task, status);
   const double start = thread_cpu_seconds();
@@ -175,7 +178,12 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
     spent = thread_cpu_seconds() - start;
   }
   Reply out;
-  if (!joins) out.status = seal(task, step);
+  if (joins)
+    step.upload = session_.guard().protect(
+        std::move(step.upload), task.down,
+        derive(session_.seed(), Purpose::kGuard, task.round, task.client, task.attempt));
+  else
+    out.status = seal(task, step);
   if (out.status.ok())
     out.status = store_.stage(client.id, task.round, task.attempt, std::move(step.next));
   out.up = std::move(step.upload);

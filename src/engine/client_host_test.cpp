@@ -186,7 +186,7 @@ TEST(ClientHost, OnlyTheLastEvaluationHandsOutModels) {
   auto task = h.evaluate(0, 1);
   EXPECT_THAT(h.host.handle(task).status, Succeeds());
   EXPECT_TRUE(seen.empty());
-  task.last = true;
+  task.last = true, task.round = 6;
   EXPECT_THAT(h.host.handle(task).status, FailsWith(Error::kIo, "disk full"));
   EXPECT_EQ(seen, (std::vector{View::kPre, View::kPost}));
 }
@@ -195,7 +195,7 @@ TEST(ClientHost, OnlyTheLastEvaluationSaysWhatWasTakenForWhat) {
   Host h;
   auto task = h.evaluate(0, 1);
   EXPECT_FALSE(h.host.handle(task).evaluation->pre_confusion.has_value());
-  task.last = true;
+  task.last = true, task.round = 6;
   // The pre view takes all four for class 0, the post view for class 1.
   const auto out = *h.host.handle(task).evaluation;
   EXPECT_EQ(out.pre_confusion, (Confusion{2, {3, 0, 1, 0}}));
@@ -249,12 +249,14 @@ TEST(ClientHost, AKeptStepAnswersNoOtherTask) {
 }
 
 TEST(ClientHost, ANewcomerIsAStrangerAtEveryOnboarding) {
-  Host h({}, 1);
+  const testing::TrioWithGuest h;
+  ClientStore store;
+  ClientHost host(*h.session, store, h.hosted());
   const auto join = [&](int64_t exchange) {
     auto task = h.train(2, 4, exchange);
     task.kind = TaskKind::kJoin;
-    auto reply = h.host.handle(task);
-    h.host.handle(Trio::settle(2, 4, true, exchange));
+    auto reply = host.handle(task);
+    host.handle(Trio::settle(2, 4, true, exchange));
     return reply.up;
   };
   EXPECT_EQ(join(1).at("seen").item<float>(), 202);
@@ -263,8 +265,8 @@ TEST(ClientHost, ANewcomerIsAStrangerAtEveryOnboarding) {
   const auto key = derive(derive(9, Purpose::kLocal, 4, 2), 2);
   EXPECT_EQ(second.at("random").item<int64_t>(), static_cast<int64_t>(Rng(key).bits() >> 2));
   EXPECT_EQ(join(1).at("seen").item<float>(), 202) << "begins anew";
-  h.host.handle(h.evaluate(2, 4));
-  EXPECT_TRUE(h.store.ids().empty()) << "and leaves nothing behind";
+  host.handle(h.evaluate(2, 4));
+  EXPECT_TRUE(store.ids().empty()) << "and leaves nothing behind";
 }
 
 }  // namespace

@@ -39,6 +39,13 @@ class Session {
  public:
   explicit Session(SessionParts parts) : parts_(std::move(parts)) {}
 
+  /// The same run behind other guards.
+  Session with_guard(Guard guard) const {
+    auto parts = parts_;
+    parts.guard = std::move(guard);
+    return Session(std::move(parts));
+  }
+
   /// References live as long as the session.
   const Model& model() const { return *parts_.model; }
   const AnyMethod& method() const { return *parts_.method; }
@@ -49,6 +56,7 @@ class Session {
   int64_t voters() const { return parts_.voters; }
   const TransformLog* transforms() const { return parts_.transforms.get(); }
   int64_t clients() const { return parts_.clients; }
+  int64_t rounds() const { return parts_.rounds; }
   int64_t newcomers() const { return parts_.newcomers; }
   /// Clients and newcomers; ids are below it.
   int64_t everybody() const { return parts_.clients + parts_.newcomers; }

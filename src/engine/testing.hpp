@@ -71,6 +71,19 @@ struct Counting {
   }
 };
 
+/// The same with two exchanges for newcomers, of which the server learns nothing.
+struct CountingMeetings : Counting {
+  struct Guest {
+    static void fields(auto&, auto&&) {}
+  };
+  int64_t exchanges() const { return 2; }
+  Guest learn(const Server&, const Guest*, const Up&, const Setup&) const { return {}; }
+  void broadcast(const Server& server, std::span<const Ask<Guest>> asks, const Setup&,
+                 const Send<Down, Guest>& send) const {
+    for (const auto& ask : asks) send(ask, server.g);
+  }
+};
+
 /// Clients "a", "bad" and "c" with 1, 2 and 3 training samples; seed 9.
 struct Trio {
   explicit Trio(Counting counting = {}, int64_t newcomers = 0) {
@@ -110,6 +123,19 @@ struct Trio {
   std::vector<ClientData> data;
   std::unique_ptr<Session> session;
   TensorDict down = pack(Weights{at::tensor({2.0F}), at::empty({0})});
+};
+
+/// The same; the last of them is a newcomer that introduces itself.
+struct TrioWithGuest : Trio {
+  TrioWithGuest() : Trio({}, 1) {
+    session = std::make_unique<Session>(SessionParts{.model = std::make_shared<Fixed>(),
+                                                     .method = erase(CountingMeetings{}),
+                                                     .info = {.name = "counting"},
+                                                     .seed = 9,
+                                                     .clients = 2,
+                                                     .newcomers = 1,
+                                                     .rounds = 5});
+  }
 };
 
 /// The number in a state of Counting; −1 without one.

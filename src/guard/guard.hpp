@@ -61,6 +61,13 @@ class Guard {
     options_.answers = {};
   }
 
+  /// The same at a server that also rejects long changes; clients do nothing else for it.
+  Guard with_reject(RejectGuard reject) const {
+    auto out = *this;
+    out.options_.reject = reject;
+    return out;
+  }
+
   /// False: uploads and downloads are what they were.
   bool active() const { return options_ != GuardOptions(); }
   const GuardOptions& options() const { return options_; }
@@ -78,6 +85,16 @@ class Guard {
   /// Whether clients tell no training loss: it would say of the samples what the noise of training
   /// hides. It is NaN then.
   bool hides_loss() const { return options_.dp_sgd && options_.dp_sgd->sigma > 0; }
+
+  /// Whether somebody was promised that nothing but what is masked, or covered by noise, leaves a
+  /// client.
+  bool promises() const { return hides() || dp() || hides_loss(); }
+  /// Whether this end draws noise from the system, so that the same work done twice would be told
+  /// with two noises, whose mean has less.
+  bool draws_fresh_noise() const {
+    return (noise_of_clients() && options_.dp->entropy == "system") ||
+           (hides_loss() && options_.dp_sgd->entropy == "system");
+  }
 
   /// On the client. `down` is what it was sent, not framed; `key` decides how int8 rounds. What
   /// top-k leaves out of this upload is added to `memory`, and what was there before is sent with

@@ -55,6 +55,11 @@ class AnyMethod {
   /// Throws std::invalid_argument, naming the field, unless `up` looks like `expected`. Numbers are
   /// not looked at, except that a weight is finite and at least 0.
   virtual void require_upload(const TensorDict& expected, const TensorDict& up) const = 0;
+  /// The largest number by which the upload asks to count; 0 where uploads do not say.
+  virtual double largest_weight(const TensorDict& up) const = 0;
+  /// Throws std::invalid_argument, naming the field, unless `down` could be a download like
+  /// `example`, which broadcast() gave: its fields, and types and shapes of those that both have.
+  virtual void require_download(const TensorDict& example, const TensorDict& down) const = 0;
   /// Takes the state and gives back the next one; after an exception the state is lost. Uploads by
   /// client, ascending, each as `expected`; none: the state stands. Of an additive method at most
   /// one, their mean.
@@ -160,6 +165,12 @@ class Erased final : public AnyMethod {
   }
   void require_upload(const TensorDict& form, const TensorDict& up) const override {
     require_form(unpack<Up>(form), unpack<Up>(up));
+  }
+  double largest_weight(const TensorDict& up) const override {
+    return detail::largest_weight(unpack<Up>(up));
+  }
+  void require_download(const TensorDict& example, const TensorDict& down) const override {
+    require_download_form(unpack<Down>(example), unpack<Down>(down));
   }
   // In place: a state with a model per client is not copied.
   ServerStatePtr aggregate(ServerStatePtr server, std::vector<Received<TensorDict>> uploads,

@@ -112,6 +112,13 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
        .guard = experiment.method.pooled ? Guard() : Guard(experiment.guard, guarded),
        .voters = experiment.guard.answers.vote ? experiment.guard.answers.vote->parts : 0,
        .transforms = train.transform ? train.transform->log : nullptr});
+  if (session.newcomers() > 0 && session.method().exchanges() > 0 && session.guard().promises())
+    return fail(
+        Error::kInvalid,
+        "guards 'dp', 'dp-sgd' and 'secure-aggregation' do not go with newcomers of {}: what "
+        "they send to be known by the server would travel bare; remove the guard or the "
+        "newcomers, or choose a method that meets newcomers without an upload",
+        session.info().name);
   const auto setup = session.server_setup(0, facts.commons);
   TESSERA_RETURN_IF_ERROR(session.method().check(setup));
   TESSERA_RETURN_IF_ERROR(check_server_memory(

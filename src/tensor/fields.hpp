@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -172,33 +173,60 @@ void take(TensorDict& dict, const std::string& name, T& value) {
   }
 }
 
-/// Compares field by field. An optional that only one of them has is an error in a message
-/// (`strict`) and the method's business in a state.
+/// How much two values of one struct must have in common.
+enum class Likeness {
+  kExact,    // a message: an optional that only one of them has is an error
+  kState,    // optional fields may come and go
+  kDownload  // and lists may have any length: what a server sends depends on who took part
+};
+
+/// Compares field by field.
 template <class T>
-void same_form(const T& form, const T& value, const std::string& name, bool strict) {
+void same_form(const T& form, const T& value, const std::string& name, Likeness likeness) {
   if constexpr (std::is_same_v<T, Tensor>) {
     same_shape(form, value, name);
   } else if constexpr (IsOptional<T>::value) {
-    if (form && value) return same_form(*form, *value, name, strict);
-    if (strict && form) missing(name);
-    if (strict && value) unexpected(name);
+    if (form && value) return same_form(*form, *value, name, likeness);
+    if (likeness == Likeness::kExact && form) missing(name);
+    if (likeness == Likeness::kExact && value) unexpected(name);
   } else if constexpr (IsVector<T>::value) {
-    if (form.size() != value.size()) unexpected(name + ".size");
-    for (size_t i = 0; i < form.size(); ++i)
-      same_form(form[i], value[i], name + "." + std::to_string(i), strict);
+    const bool free = likeness == Likeness::kDownload;
+    if (!free && form.size() != value.size()) unexpected(name + ".size");
+    // Of a list of any length the first example stands for all.
+    for (size_t i = 0; i < value.size() && !form.empty(); ++i)
+      same_form(form[free ? 0 : i], value[i], name + "." + std::to_string(i), likeness);
   } else if constexpr (IsPerClient<T>::value) {
     // Whose entries there are is no matter of form; without an example none is compared.
     if (!form.like()) return;
-    for (const auto& [id, one] : value) same_form(*form.like(), one, entry_name(name, id), strict);
+    for (const auto& [id, one] : value)
+      same_form(*form.like(), one, entry_name(name, id), likeness);
   } else if constexpr (!std::is_arithmetic_v<T> && !std::is_same_v<T, Weight>) {
     // A struct lists the fields of one object; its partner is found by name.
     T::fields(form, [&](const std::string& field, const auto& wanted) {
       T::fields(value, [&](const std::string& other, const auto& given) {
         if constexpr (std::is_same_v<decltype(wanted), decltype(given)>)
-          if (field == other) same_form(wanted, given, below(name, field.c_str()), strict);
+          if (field == other) same_form(wanted, given, below(name, field.c_str()), likeness);
       });
     });
   }
+}
+
+/// The largest Weight of a message, however deep.
+template <class T>
+double largest_weight(const T& value) {
+  double out = 0;
+  if constexpr (std::is_same_v<T, Weight>) {
+    out = value;
+  } else if constexpr (IsOptional<T>::value) {
+    if (value) out = largest_weight(*value);
+  } else if constexpr (IsVector<T>::value) {
+    for (const auto& one : value) out = std::max(out, largest_weight(one));
+  } else if constexpr (requires { T::fields(value, [](const char*, const auto&) {}); }) {
+    T::fields(value, [&](const char*, const auto& member) {
+      out = std::max(out, largest_weight(member));
+    });
+  }
+  return out;
 }
 
 /// Goes down into structs, not into optionals and vectors: a PerClient is a field of a state or of
@@ -236,13 +264,19 @@ T unpack(TensorDict dict) {
 /// than in `form`, or that only one of them has. Numbers are not compared.
 template <class T>
 void require_form(const T& form, const T& message) {
-  detail::same_form(form, message, "", true);
+  detail::same_form(form, message, "", detail::Likeness::kExact);
 }
 /// The same for a restored state and a fresh one, except that optional fields may come and go.
 /// Entries of a PerClient are compared with its like().
 template <class T>
 void require_state_form(const T& fresh, const T& state) {
-  detail::same_form(fresh, state, "", false);
+  detail::same_form(fresh, state, "", detail::Likeness::kState);
+}
+/// The same for a download and an example of it: optional fields may come and go, and lists may
+/// have any length.
+template <class T>
+void require_download_form(const T& example, const T& down) {
+  detail::same_form(example, down, "", detail::Likeness::kDownload);
 }
 /// Every PerClient inside has been written down as it is: kChanged packs none of its entries then.
 template <class T>

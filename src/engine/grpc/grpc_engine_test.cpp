@@ -112,7 +112,7 @@ TEST(GrpcEngine, RepliesAreThoseOfTheLocalEngine) {
   std::vector<std::unique_ptr<JoinedClient>> clients;
   for (const ClientId id : {0, 1, 2}) clients.push_back(std::make_unique<JoinedClient>(e, e, id));
 
-  auto last = e.evaluate(0, 3);
+  auto last = e.evaluate(0, 6);
   last.global = Weights{at::tensor({-1.0F}), at::empty({0})};
   last.last = true;
   const std::vector<std::vector<Task>> runs{

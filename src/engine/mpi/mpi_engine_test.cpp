@@ -191,7 +191,7 @@ TEST(MpiEngine, UploadsAreSummedWhereTheyAre) {
 
 TEST(MpiEngine, FilesComeBeforeTheReplyAndWhatIsThrownWaits) {
   TwoRanks ranks;
-  auto task = ranks.evaluate(2, 1);
+  auto task = ranks.evaluate(2, 6);
   task.last = true, task.global = Weights{at::tensor({-1.0F}), at::empty({0})};
   const auto replies = ranks.run({ranks.evaluate(0, 1), task});
   EXPECT_TRUE(replies.at(2).evaluation->global_test.has_value());
