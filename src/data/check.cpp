@@ -24,8 +24,9 @@ const std::vector<SetInfo>& sets() {
   static const Keys kImages{"scale", "train_samples", "test_samples", "val"};
   static const Keys kAir{"balanced", "window", "stride",     "windows", "shrink",
                          "from",     "until",  "station_id", "stats"};
-  static const Keys kOwn{"val",  "client", "label", "categorical", "ignore",     "class_names",
-                         "test", "order",  "gap",   "seed",        "standardize"};
+  static const Keys kOwn{"val",        "client", "label",       "columns", "categorical",
+                         "categories", "ignore", "class_names", "test",    "order",
+                         "gap",        "seed",   "standardize"};
   static const Keys kSynthetic = [] {
     Keys keys{"alpha", "val", "test"};
     keys.insert(keys.end(), synthetic_keys().begin(), synthetic_keys().end());
@@ -155,6 +156,29 @@ void check_twice(const std::vector<Use>& uses, std::vector<std::string>& problem
                                        uses[i].key, uses[i].name, uses[k].key));
 }
 
+// The declared inputs and texts, against each other and against what else a column may be.
+void check_categories(const DataOptions& options, std::vector<std::string>& problems) {
+  const auto declared = declared_categories(options);
+  if (!declared.ok()) return problems.push_back(message(declared.status()));
+  const auto inputs = comma_list(options.columns);
+  const auto is_input = [&](const std::string& name) {
+    return inputs.empty() || std::find(inputs.begin(), inputs.end(), name) != inputs.end();
+  };
+  for (const auto& [name, texts] : *declared)
+    if (!is_input(name))
+      problems.push_back(fmt::format("categories names '{}', which is not among columns = {}",
+                                     printable(name), toml_names(inputs)));
+  for (const auto& name : inputs)
+    if (name.empty() || name == options.label || name == options.client ||
+        std::count(inputs.begin(), inputs.end(), name) > 1)
+      problems.push_back(fmt::format("columns = {}: '{}' is empty, there twice, or no input",
+                                     toml_names(inputs), printable(name)));
+  if (!inputs.empty() && !options.ignore.empty())
+    problems.push_back(fmt::format(
+        "ignore = {} does nothing beside columns, which names all that is read; remove it",
+        toml_names(comma_list(options.ignore))));
+}
+
 void check_own(const DataOptions& options, std::vector<std::string>& problems) {
   if (options.data_dir.empty())
     problems.push_back(
@@ -172,6 +196,7 @@ void check_own(const DataOptions& options, std::vector<std::string>& problems) {
     }
   };
   add("categorical", options.categorical, columns);
+  check_categories(options, problems);
   add("ignore", options.ignore, columns);
   add("class_names", options.class_names, classes);
   check_twice(columns, problems);

@@ -32,6 +32,16 @@ Status check_member_data(const DataOptions& options) {
     return fail(Error::kInvalid,
                 "[data] class_names is not set: a client sees only its own labels, so the "
                 "experiment must name all classes, as in class_names = \"no,yes\"");
+  // What a client finds in a column is its own business: the texts that may be told are those that
+  // everybody was told before.
+  TESSERA_ASSIGN(const auto declared, declared_categories(options));
+  for (const auto& name : comma_list(options.categorical))
+    if (!declared.contains(name))
+      return fail(Error::kInvalid,
+                  "[data] categorical names '{0}', but categories does not say which texts it may "
+                  "hold, and a client tells nobody what it finds; declare them, as in categories = "
+                  "\"{0}: f | m\"",
+                  printable(name));
   // "auto" leaves files of the set npz alone.
   if (options.standardize == "federation" ||
       (options.standardize == "auto" && options.set == "own"))

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/options.hpp"
+#include "base/status.hpp"
 
 namespace tessera {
 
@@ -57,7 +59,9 @@ struct DataOptions {
   // Of own data (own, npz); lists are names between commas (base/text.hpp).
   std::string client;       // one file for all: the column or array that tells whose row
   std::string label;        // csv: the column of the labels
+  std::string columns;      // csv: the inputs, in this order; empty: all that are left
   std::string categorical;  // csv: columns of text that become one-hot inputs
+  std::string categories;   // csv: "sex: f | m; ward: ICU | ER"; empty: those that occur
   std::string ignore;       // csv: columns that are no inputs
   std::string class_names;  // in the order of the classes' numbers
   double test = 0.2;  // fraction of a client's rows, where its file has no test part; synthetic
@@ -141,8 +145,14 @@ struct DataOptions {
           "own, data_dir is one file: the column (npz: array) that names each row's client"),
       o.client);
     f(any("label", "own, csv: the column that holds the labels"), o.label);
+    f(names_of("columns", "own, csv: the inputs, in this order, \"age,sex\"; others are not read"),
+      o.columns);
     f(names_of("categorical", "own, csv: text columns to turn into 0/1 inputs, \"sex,ward\""),
       o.categorical);
+    f(any("categories",
+          "own, csv: texts that columns may hold, \"sex: f | m; ward: ICU | ER\"; a federation of "
+          "real members needs them"),
+      o.categories);
     f(names_of("ignore", "own, csv: columns to leave out, \"id,date\""), o.ignore);
     f(names_of("class_names",
                "own: names of classes 0, 1, …, \"no,yes\"; text labels must be among them"),
@@ -163,6 +173,16 @@ struct DataOptions {
       o.standardize);
   }
 };
+
+/// The texts that columns are declared to hold ([data] categories), by column, in the order given.
+using Categories = std::map<std::string, std::vector<std::string>>;
+/// kInvalid says what is wrong with the key's text.
+Result<Categories> declared_categories(const DataOptions& options);
+/// The names of all inputs that the experiment declares, "age", "sex=f", "sex=m"; empty: the first
+/// table decides.
+std::vector<std::string> declared_inputs(const DataOptions& options);
+/// Columns of text: those named by `categorical`, and those with declared categories.
+std::vector<std::string> text_columns(const DataOptions& options);
 
 /// Keys that only the set synthetic looks at; configurations of other sets leave them out.
 const std::vector<std::string>& synthetic_keys();

@@ -105,9 +105,10 @@ Result<Csv> read_table(const std::string& path);
 /// categorical at once.
 Result<std::vector<OwnColumn>> read_columns(const Csv& csv, const std::vector<size_t>& which,
                                             const std::vector<std::string>& categorical);
-/// The schema of everybody's tables, which have the same columns; categories of all of them, as
-/// people count. kInvalid if a column has so many that it must be something else.
-Result<InputSchema> schema_of(const std::vector<OwnClient>& clients);
+/// The schema of everybody's tables, which have the same columns; categories as declared, else
+/// those of all of them, as people count. kInvalid if a column has so many that it must be
+/// something else.
+Result<InputSchema> schema_of(const std::vector<OwnClient>& clients, const Categories& declared);
 /// One-hot: the rows of a table whose columns are the schema's. kInvalid for a category that it
 /// does not have; `place(row, column)` says where.
 Result<std::vector<float>> encode(const InputSchema& schema, const std::vector<OwnColumn>& columns,

@@ -91,16 +91,22 @@ Result<size_t> named(const Csv& csv, const std::string& name, const char* key) {
 // Everything but names and parts of clients.
 Result<OwnClient> read_rows(const Csv& csv, const std::string& path, const DataOptions& options) {
   TESSERA_ASSIGN(const size_t label, named(csv, options.label, "label"));
-  const auto categorical = comma_list(options.categorical), ignore = comma_list(options.ignore);
+  const auto categorical = text_columns(options), ignore = comma_list(options.ignore);
+  const auto declared = comma_list(options.columns);
   for (const auto& name : categorical)
     TESSERA_RETURN_IF_ERROR(named(csv, name, "categorical").status());
   OwnClient out;
   std::vector<size_t> inputs;
+  for (const auto& name : declared) {
+    TESSERA_ASSIGN(const size_t column, named(csv, name, "columns"));
+    inputs.push_back(column);
+  }
   for (size_t column = 0; column < csv.header().size(); ++column) {
     const auto& name = csv.header()[column];
-    if (has(ignore, name))
+    if (column == label || name == options.client || has(declared, name)) continue;
+    if (has(ignore, name) || !declared.empty())
       out.unread.push_back(name);
-    else if (column != label && name != options.client)
+    else
       inputs.push_back(column);
   }
   if (inputs.empty())
@@ -153,13 +159,15 @@ Result<std::vector<OwnColumn>> read_columns(const Csv& csv, const std::vector<si
   return out;
 }
 
-Result<InputSchema> schema_of(const std::vector<OwnClient>& clients) {
+Result<InputSchema> schema_of(const std::vector<OwnClient>& clients, const Categories& declared) {
   InputSchema out;
   int64_t inputs = 0;
   for (size_t c = 0; c < clients.front().columns.size(); ++c) {
     const auto& first = clients.front().columns[c];
     TableColumn column{first.name, {}};
-    if (first.is_text) {
+    if (const auto given = declared.find(first.name); given != declared.end()) {
+      column.categories = given->second;
+    } else if (first.is_text) {
       std::set<std::string> seen;
       for (const auto& client : clients)
         seen.insert(client.columns[c].texts.begin(), client.columns[c].texts.end());

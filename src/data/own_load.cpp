@@ -117,12 +117,13 @@ Status align_columns(const OwnClient& first, OwnClient& client) {
 }
 
 // Text columns become numbers; everybody ends up with samples of one shape.
-Result<InputSchema> to_samples(std::vector<OwnClient>& clients) {
+Result<InputSchema> to_samples(std::vector<OwnClient>& clients, const DataOptions& options) {
   InputSchema schema;
+  TESSERA_ASSIGN(const auto declared, declared_categories(options));
   const auto& first = clients.front();
   if (!first.columns.empty()) {
     for (auto& client : clients) TESSERA_RETURN_IF_ERROR(align_columns(first, client));
-    TESSERA_ASSIGN(schema, schema_of(clients));
+    TESSERA_ASSIGN(schema, schema_of(clients, declared));
     for (auto& client : clients) {
       TESSERA_ASSIGN(client.x, encode(schema, client.columns,
                                       [&](size_t row, size_t) { return client.place(row); }));
@@ -298,9 +299,10 @@ void note_kind(const std::vector<OwnClient>& clients, const InputSchema& schema,
   for (const auto& column : schema.columns)
     if (!column.categories.empty())
       notes.push_back(
-          fmt::format("column '{}' becomes {} inputs of 0 or 1: {}; every client "
+          fmt::format("column '{}' becomes {} input{} of 0 or 1: {}; every client "
                       "learns these names",
-                      printable(column.name), column.categories.size(), few_of(column.categories)));
+                      printable(column.name), column.categories.size(),
+                      column.categories.size() == 1 ? "" : "s", few_of(column.categories)));
   if (shape.size() == 2)
     notes.push_back(
         fmt::format("sequences of {} steps with {} numbers each (pictures would be "
@@ -333,7 +335,7 @@ Result<Federation> load_own_files(const OwnFiles& files, const DataOptions& opti
   Federation out;
   out.set = options.set;
   TESSERA_RETURN_IF_ERROR(note_files(files, read, options, out.notes));
-  TESSERA_ASSIGN(out.input, to_samples(read.clients));
+  TESSERA_ASSIGN(out.input, to_samples(read.clients, options));
   out.sample_shape = out.input.sample_shape;
   out.columns = input_names(out.input);
   note_kind(read.clients, out.input, out.notes);

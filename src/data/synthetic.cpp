@@ -26,7 +26,7 @@ namespace tessera {
 namespace {
 
 // What a client's key is used for.
-enum Stream : uint64_t { kSize = 1, kCentre = 2, kTruth = 3, kInputs = 4 };
+enum ClientStream : uint64_t { kSize = 1, kCentre = 2, kTruth = 3, kInputs = 4 };
 
 /// Standard normal numbers by Box and Muller, two at a time: a client is made of thousands.
 class Normals {

@@ -20,6 +20,11 @@ std::string section_text(const std::string& heading, const std::vector<BoundOpti
 // Texts of other sets stay as they were before there was the set synthetic.
 std::vector<BoundOption> data_options_in_use(DataOptions& data) {
   auto out = bind_options(data);
+  // The same for tables whose columns nobody has declared.
+  std::erase_if(out, [&](const BoundOption& option) {
+    return (option.spec.key == "columns" && data.columns.empty()) ||
+           (option.spec.key == "categories" && data.categories.empty());
+  });
   const auto& of_synthetic = synthetic_keys();
   if (data.set != "synthetic")
     std::erase_if(out, [&](const BoundOption& option) {

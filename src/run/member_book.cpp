@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "base/text.hpp"
 #include "io/file.hpp"
@@ -59,11 +60,37 @@ CommonFacts facts_of(const json& j) {
 
 }  // namespace
 
+std::string column_difference(const std::vector<std::string>& ours,
+                              const std::vector<std::string>& theirs) {
+  if (ours == theirs) return "";
+  const auto without = [](const std::vector<std::string>& all,
+                          const std::vector<std::string>& known) {
+    const std::set<std::string> there(known.begin(), known.end());
+    std::vector<std::string> out;
+    for (const auto& name : all)
+      if (!there.contains(name)) out.push_back(name);
+    return out;
+  };
+  const auto missing = without(ours, theirs), extra = without(theirs, ours);
+  if (missing.empty() && extra.empty())
+    return fmt::format(
+        "its inputs are in another order ({}) than the federation's ({}); [data] columns in the "
+        "server's file would fix one",
+        quoted(theirs), quoted(ours));
+  std::vector<std::string> parts;
+  if (!missing.empty()) parts.push_back("it lacks " + quoted(missing));
+  if (!extra.empty()) parts.push_back("only it has " + quoted(extra));
+  return "its inputs differ from the federation's: " + join(parts, ", ");
+}
+
 std::string difference(const CommonFacts& ours, const CommonFacts& theirs) {
   const auto differs = [&](const char* what, const std::string& a, const std::string& b) {
     return fmt::format("its {} {}, those of the federation (by client {}) {}", what, b,
                        printable(ours.from), a);
   };
+  if (auto columns = column_difference(ours.columns, theirs.columns);
+      !columns.empty() && !ours.columns.empty() && !theirs.columns.empty())
+    return columns + fmt::format(" (by client {})", printable(ours.from));
   if (ours.sample_shape != theirs.sample_shape)
     return differs("samples are", shown(ours.sample_shape), shown(theirs.sample_shape));
   if (ours.classes != theirs.classes)
@@ -115,12 +142,15 @@ Status MemberBook::read() {
                   path_);
     j.at("id").get_to(id_);
     if (!j.at("common").is_null()) common_ = facts_of(j["common"]);
+    // Files of 0.2 do not say it: theirs may have been learned from.
+    fixed_ = j.value("fixed", true);
     for (const auto& row : j.at("members")) {
       auto& member = members_.at(row.at("number").get<size_t>());
       member.enrolled = true, member.left = row.at("left");
       row.at("data_digest").get_to(member.data_digest);
       row.at("train").get_to(member.told.train), row.at("val").get_to(member.told.val);
       row.at("test").get_to(member.told.test);
+      member.told.support = row.value("support", int64_t{0});
     }
   } catch (const std::exception&) {
     return fail(Error::kInvalid, "{}: damaged; use a copy of the state, or another --state", path_);
@@ -138,13 +168,15 @@ std::string MemberBook::text() const {
                       {"data_digest", member.data_digest},
                       {"train", member.told.train},
                       {"val", member.told.val},
-                      {"test", member.told.test}});
+                      {"test", member.told.test},
+                      {"support", member.told.support}});
   }
   const json j{{"format", kBookFormat},
                {"id", id_},
                {"clients", names_.clients},
                {"newcomers", names_.newcomers},
                {"common", common_ ? json_of(*common_) : json(nullptr)},
+               {"fixed", fixed_},
                {"members", rows}};
   return j.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -190,10 +222,24 @@ Status MemberBook::check_locked(int64_t member, const CommonFacts& facts) const 
   if (members_.at(static_cast<size_t>(member)).left)
     return fail(Error::kInvalid, "client {} has left this federation for good",
                 printable(name_of(member)));
-  if (!common_) return ok();
+  if (!common_ || may_replace(member)) return ok();
   const auto reason = difference(*common_, facts);
   if (reason.empty()) return ok();
   return fail(Error::kInvalid, "client {}: {}", printable(name_of(member)), reason);
+}
+
+bool MemberBook::may_replace(int64_t member) const {
+  if (fixed_) return false;
+  for (size_t i = 0; i < members_.size(); ++i)
+    if (members_[i].enrolled && static_cast<int64_t>(i) != member) return false;
+  return true;
+}
+
+Status MemberBook::fix_common() {
+  std::unique_lock lock(mutex_);
+  if (fixed_) return ok();
+  fixed_ = true;
+  return write(lock);
 }
 
 Status MemberBook::check(int64_t member, const CommonFacts& facts) const {
@@ -206,8 +252,9 @@ Status MemberBook::enroll(int64_t member, const CommonFacts& facts, const Hello&
   std::unique_lock lock(mutex_);
   TESSERA_RETURN_IF_ERROR(check_locked(member, facts));
   auto& who = members_.at(static_cast<size_t>(member));
-  const bool same = who.enrolled && who.data_digest == data_digest && common_;
-  if (!common_) common_ = facts;
+  const bool agrees = common_ && difference(*common_, facts).empty();
+  const bool same = who.enrolled && who.data_digest == data_digest && agrees;
+  if (!agrees) common_ = facts;
   who.told = hello, who.data_digest = data_digest, who.enrolled = true;
   // One that was told an error before comes again: then the file does not have it yet.
   return same && written_ == changes_ ? ok() : write(lock);
@@ -238,6 +285,12 @@ bool MemberBook::present(int64_t member) const {
   const std::scoped_lock guard(mutex_);
   const auto& who = members_.at(static_cast<size_t>(member));
   return who.enrolled && !who.left;
+}
+
+int64_t MemberBook::samples(int64_t member) const {
+  const std::scoped_lock guard(mutex_);
+  const auto& told = members_.at(static_cast<size_t>(member)).told;
+  return told.train + told.val + told.support;
 }
 
 int64_t MemberBook::clients_present() const {

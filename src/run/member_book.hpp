@@ -16,7 +16,8 @@
 
 namespace tessera {
 
-/// What all clients' data have in common; the first client that enrolls says it for all.
+/// What all clients' data have in common; the first client that enrolls says it for all, and may
+/// say it again until the rounds begin or somebody else has agreed to it.
 struct CommonFacts {
   std::vector<int64_t> sample_shape;
   int64_t classes = 0;
@@ -30,6 +31,10 @@ struct CommonFacts {
 
 /// Empty if `theirs` fits `ours`, else a sentence with what differs, both values and whose.
 std::string difference(const CommonFacts& ours, const CommonFacts& theirs);
+
+/// The same for the names of inputs alone: which ones only one side has.
+std::string column_difference(const std::vector<std::string>& ours,
+                              const std::vector<std::string>& theirs);
 
 /// Who takes part, by name: numbers follow the natural order of the clients' names, then of the
 /// newcomers'.
@@ -55,10 +60,13 @@ class MemberBook {
   std::optional<CommonFacts> common() const;
   /// Whether enroll() would take them; changes nothing.
   Status check(int64_t member, const CommonFacts& facts) const;
-  /// Takes a member's facts; those of the first become common. kInvalid: they differ, or it has
-  /// left; says exactly what.
+  /// Takes a member's facts; those of the first become common. Whoever stands alone with them may
+  /// replace them until the rounds begin: a typing error must not lock the others out. kInvalid:
+  /// they differ, or it has left; says exactly what.
   Status enroll(int64_t member, const CommonFacts& facts, const Hello& hello,
                 const std::string& data_digest);
+  /// The rounds begin: what is common stays.
+  Status fix_common();
   /// Whether it came with other data than the last time, in words; "" if not.
   std::string changed_data(int64_t member, const std::string& data_digest) const;
   /// For good.
@@ -68,6 +76,8 @@ class MemberBook {
   bool present(int64_t member) const;
   /// Clients, not newcomers, that are present.
   int64_t clients_present() const;
+  /// What a member said it has to train on and to choose by; 0 before it enrolled.
+  int64_t samples(int64_t member) const;
   /// Names of the clients that are not.
   std::vector<std::string> missing() const;
 
@@ -84,6 +94,8 @@ class MemberBook {
       : path_(std::move(path)), names_(std::move(names)) {}
   Status read();
   Status check_locked(int64_t member, const CommonFacts& facts) const;
+  /// Whether the member alone stands for what is common, and nothing was learned from it yet.
+  bool may_replace(int64_t member) const;
   /// The file's text. Callers hold the mutex.
   std::string text() const;
   /// Returns once the file holds what is in memory now. Waits for the disk without the mutex, and
@@ -96,6 +108,7 @@ class MemberBook {
   std::map<std::string, int64_t> numbers_;
   mutable std::mutex mutex_;  // guards the following
   std::optional<CommonFacts> common_;
+  bool fixed_ = false;                 // the rounds have begun
   std::vector<Member> members_;        // by number
   int64_t changes_ = 0, written_ = 0;  // so many were made; so many are in the file
   bool writing_ = false;               // somebody is

@@ -1,5 +1,7 @@
 #include "run/member_book.hpp"
 
+#include <gmock/gmock.h>
+
 #include <filesystem>
 
 #include "base/parallel.hpp"
@@ -35,6 +37,51 @@ class MemberBookTest : public ::testing::Test {
  private:
   testing::TempDir dir_;
 };
+
+TEST_F(MemberBookTest, WhoStandsAloneMayCorrectItselfUntilTheRoundsBegin) {
+  auto table = kPictureFacts;
+  table.sample_shape = {2}, table.columns = {"age", "puls"};
+  auto mended = table;
+  mended.columns = {"age", "pulse"};
+  const auto enroll = [&](MemberBook& book, int64_t member, const CommonFacts& facts) {
+    return book.enroll(member, facts, {.train = 10, .support = 4}, "d");
+  };
+  {
+    const auto book = *MemberBook::open(dir(), numbered(3));
+    ASSERT_THAT(enroll(*book, 1, table), Succeeds());
+    EXPECT_EQ(book->samples(1), 14);
+    EXPECT_EQ(book->samples(0), 0);
+    EXPECT_THAT(enroll(*book, 0, mended),
+                FailsWith(Error::kInvalid, "it lacks puls, only it has pulse"));
+    ASSERT_THAT(enroll(*book, 1, mended), Succeeds());
+    ASSERT_THAT(enroll(*book, 0, mended), Succeeds());
+    // Now another has agreed.
+    EXPECT_THAT(enroll(*book, 1, table), FailsWith(Error::kInvalid, "only it has puls"));
+  }
+  const auto book = *MemberBook::open(dir(), numbered(3));
+  EXPECT_EQ(book->common()->columns, mended.columns);
+  EXPECT_EQ(book->samples(1), 14);
+}
+
+TEST_F(MemberBookTest, OnceTheRoundsHaveBegunWhatIsCommonStays) {
+  auto other = kPictureFacts;
+  other.class_names = {"dog", "cat"};
+  {
+    const auto book = *MemberBook::open(dir(), numbered(2));
+    ASSERT_THAT(enroll_one(*book, 0), Succeeds());
+    ASSERT_THAT(book->fix_common(), Succeeds());
+    EXPECT_THAT(book->check(0, other), FailsWith(Error::kInvalid, "class names are dog, cat"));
+  }
+  const auto book = *MemberBook::open(dir(), numbered(2));
+  EXPECT_THAT(book->check(0, other), FailsWith(Error::kInvalid, "class names are dog, cat"));
+}
+
+TEST(ColumnDifference, NamesWhatOnlyOneSideHas) {
+  EXPECT_EQ(column_difference({"a", "b"}, {"a", "b"}), "");
+  EXPECT_THAT(column_difference({"a", "b"}, {"b", "a"}), ::testing::HasSubstr("another order"));
+  EXPECT_EQ(column_difference({"a", "s=f"}, {"a", "s=m"}),
+            "its inputs differ from the federation's: it lacks s=f, only it has s=m");
+}
 
 TEST_F(MemberBookTest, EverybodyMayEnrollAtOnceAndIsInTheFile) {
   constexpr int64_t kMany = 200;
