@@ -29,6 +29,7 @@ struct OptionSpec {
   bool open_min = false;             // value must be > min, not >=
   std::vector<std::string> choices;  // for strings; empty = any text
   bool names = false;                // for strings: a comma list, which a list of texts may give
+  bool shows_samples = false;        // for numbers: above 0 clients send samples for people to see
 };
 
 /// No check beyond the type.

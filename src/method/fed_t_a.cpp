@@ -34,8 +34,10 @@ struct FedTA : FedAvg {
     f(above("std", 0, "deviation of the module's other first weights"), m.module.std);
     f(any("train_fc1", "train the first linear layer, too"), m.train_fc1);
     TransferOptions::options(m.transfer, f);
-    f(at_least("show", 0, "the first clients show 4 test images in the report; 0: none leaves"),
-      m.show);
+    auto show =
+        at_least("show", 0, "the first clients show 4 test images in the report; 0: none leaves");
+    show.shows_samples = true;
+    f(show, m.show);
   }
 
   Status check(const Setup& setup) const {

@@ -10,8 +10,16 @@
 namespace tessera {
 
 std::string PrivacySpent::text(int64_t rounds) const {
-  return fmt::format("epsilon {:.3g} at delta {:.1e} for a whole client, after {} round{}", epsilon,
-                     delta, rounds, rounds == 1 ? "" : "s");
+  const auto server =
+      !server_epsilon ? "; none against the server, which sees uploads before the noise"
+      : *server_epsilon == epsilon
+          ? ", and against the server"
+          : fmt::format("; {:.3g} against the server, which knows who was drawn", *server_epsilon);
+  return fmt::format(
+      "epsilon {:.3g} at delta {:.1e} for a whole client, after {} round{}, against members and "
+      "outsiders{}{}",
+      epsilon, delta, rounds, rounds == 1 ? "" : "s", server,
+      simulated ? " (of a simulation: its noise follows from the seed)" : "");
 }
 
 namespace {
@@ -68,6 +76,8 @@ PrivacyMeter::PrivacyMeter(const Experiment& experiment, std::vector<int64_t> sa
     out.delta = dp->delta > 0 ? dp->delta : std::pow(static_cast<double>(samples_.size()), -1.1);
     // delta = 1 for a single client: there is nobody to hide among.
     out.delta = std::min(out.delta, 0.5);
+    out.simulated = dp->entropy == "seed";
+    if (out.of_uploads || experiment.guard.secure) out.server_epsilon = 0;
     clients_ = out;
   }
   for (size_t i = 0; hides_samples && i < samples_.size(); ++i)
@@ -82,9 +92,15 @@ void PrivacyMeter::advance(int64_t rounds) {
     const auto added = to.add({.q = q, .sigma = sigma, .steps = steps});
     if (!added.ok()) throw std::invalid_argument(message(added));
   };
-  if (clients_) add(released_, clients_->rate, experiment_.guard.dp->sigma, rounds - before);
+  if (clients_) {
+    const double sigma = experiment_.guard.dp->sigma;
+    add(released_, clients_->rate, sigma, rounds - before);
+    add(to_server_, 1, sigma, rounds - before);
+  }
   if (sizes_.empty()) return;
-  const bool everybody = experiment_.federation.participation >= 1;
+  // Where draws are a secret of a server they are not known here: as if all had been asked always.
+  const bool secret = has_noise(experiment_.guard.dp) && experiment_.guard.dp->entropy == "system";
+  const bool everybody = secret || experiment_.federation.participation >= 1;
   for (int64_t round = before + 1; round <= rounds && !everybody; ++round)
     for (const auto id : asked_in(experiment_, std::ssize(samples_), round))
       ++asked_[static_cast<size_t>(id)];
@@ -110,7 +126,9 @@ double PrivacyMeter::rate_of(int64_t samples) const {
 
 std::optional<PrivacySpent> PrivacyMeter::clients() const {
   auto out = clients_;
-  if (out) out->epsilon = released_.epsilon(out->delta).value_or(INFINITY);
+  if (!out) return out;
+  out->epsilon = released_.epsilon(out->delta).value_or(INFINITY);
+  if (out->server_epsilon) out->server_epsilon = to_server_.epsilon(out->delta).value_or(INFINITY);
   return out;
 }
 

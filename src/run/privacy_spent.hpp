@@ -12,11 +12,16 @@
 namespace tessera {
 
 struct PrivacySpent {
+  /// Against other members and outsiders, who see the models of all rounds.
   double epsilon = 0, delta = 0;
+  /// Against the server. None: it sees uploads before any noise, so nothing is promised.
+  std::optional<double> server_epsilon;
+  bool simulated = false;   // noise and draws follow from the seed: who knows it subtracts them
   double rate = 1;          // chance of a client to be drawn in a round; 1 where that does not help
   bool of_uploads = false;  // noise is in every upload, not only in the sum: also the server sees
                             // no more than that
-  /// "epsilon 3.21 at delta 1e-03 (a client more or less), after 50 rounds"
+  /// "epsilon 3.21 at delta 1e-03 for a whole client, after 50 rounds, against members and
+  /// outsiders; …", and what holds against the server.
   std::string text(int64_t rounds) const;
   /// Said where the guarantee is too weak to be one; else empty.
   std::string warning(int64_t clients) const;
@@ -71,7 +76,7 @@ class PrivacyMeter {
   std::vector<int64_t> asked_;  // rounds, by client
   std::map<int64_t, Size> sizes_;
   std::optional<PrivacySpent> clients_;  // all but its epsilon
-  Accountant released_;
+  Accountant released_, to_server_;
   int64_t rounds_ = 0;
 };
 

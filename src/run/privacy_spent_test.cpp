@@ -35,6 +35,27 @@ TEST(PrivacySpent, IsTheTables) {
   EXPECT_TRUE(single->of_uploads);
 }
 
+// Against the server the draw is no secret, and noise that it adds itself is none.
+TEST(PrivacySpent, SaysAgainstWhomItHolds) {
+  const std::string drawn = "[federation]\nparticipation = 0.1\n[method]\nname = \"fedavg\"\n";
+  const auto plain = spent(kDp + drawn, 1000, 100);
+  EXPECT_FALSE(plain->server_epsilon);
+  EXPECT_THAT(plain->text(100), ::testing::AllOf(::testing::HasSubstr("none against the server"),
+                                                 ::testing::HasSubstr("of a simulation")));
+  const auto hidden = spent(kDp + "[[guard]]\nname = \"secure-aggregation\"\n" + drawn, 1000, 100);
+  EXPECT_EQ(hidden->epsilon, plain->epsilon);
+  Accountant everybody;
+  ASSERT_TRUE(everybody.add({.q = 1, .sigma = 1, .steps = 100}).ok());
+  EXPECT_EQ(*hidden->server_epsilon, *everybody.epsilon(1e-5));
+  EXPECT_GT(*hidden->server_epsilon, 80);
+  EXPECT_THAT(hidden->text(100), ::testing::HasSubstr("against the server, which knows who"));
+  const auto each = spent(kDp + "entropy = \"system\"\n[method]\nname = \"fedacs\"\n", 1000, 100);
+  EXPECT_EQ(each->server_epsilon, each->epsilon);
+  EXPECT_THAT(each->text(100),
+              ::testing::AllOf(::testing::HasSubstr("and against the server"),
+                               ::testing::Not(::testing::HasSubstr("simulation"))));
+}
+
 TEST(PrivacySpent, DeltaFollowsFromTheClientsAndAWeakOneIsSaid) {
   const auto few = spent("[[guard]]\nname = \"dp\"\n[method]\nname = \"fedper\"\n", 20, 40);
   EXPECT_NEAR(few->delta, 1 / std::pow(20, 1.1), 1e-12);

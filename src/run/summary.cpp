@@ -12,6 +12,7 @@
 #include "run/config_text.hpp"
 #include "run/driver.hpp"
 #include "run/privacy_spent.hpp"
+#include "run/servable.hpp"
 
 namespace tessera {
 namespace {
@@ -192,9 +193,12 @@ json never_counted(const std::vector<ProblemCount>& problems, const Experiment& 
     if (problem.kind == name_of(Problem::Kind::kUpload)) left[problem.client] = -problem.count;
   auto out = json::array();
   if (left.empty() || experiment.method.pooled) return out;
+  // Who was asked is a secret of the server then, and in no file.
+  const bool by_lot = draws_in_secret(experiment);
+  if (by_lot && experiment.guard.dp->entropy == "system") return out;
+  const auto draw = by_lot ? cohort_one_by_one : cohort_of;
   for (int64_t round = 1; round <= experiment.run.rounds; ++round)
-    for (const ClientId id :
-         cohort_of(seed, round, std::ssize(roster.clients), options.participation))
+    for (const ClientId id : draw(seed, round, std::ssize(roster.clients), options.participation))
       if (left.contains(id) && !is_dropped(seed, round, id, options.drop_rate)) ++left[id];
   for (const auto& [id, times] : left)
     if (times == 0) out.push_back(text(roster.name_of(id)));
@@ -306,6 +310,9 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
           privacy_spent(experiment, std::ssize(roster.clients), experiment.run.rounds))
     out["privacy"] = {{"epsilon", number(spent->epsilon)},
                       {"delta", spent->delta},
+                      {"server_epsilon",
+                       spent->server_epsilon ? number(*spent->server_epsilon) : json(nullptr)},
+                      {"simulated", spent->simulated},
                       {"rate", spent->rate},
                       {"of_uploads", spent->of_uploads}};
   if (const auto spent = samples_spent(experiment, roster.train_sizes(), experiment.run.rounds))
