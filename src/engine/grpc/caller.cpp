@@ -11,6 +11,19 @@ std::string only_value(const std::vector<grpc::string_ref>& values) {
   return values.size() == 1 ? std::string(values[0].data(), values[0].size()) : "";
 }
 
+// Of a caller that says nothing of it, or nonsense, an empty one.
+CallingProcess process_of(const grpc::ServerContextBase& context) {
+  constexpr size_t kLongest = 64;
+  const auto& sent = context.client_metadata();
+  if (sent.count(kProcessHeader) != 1) return {};
+  const auto header = sent.find(kProcessHeader)->second;
+  const std::string text(header.data(), header.size());
+  const auto slash = text.find('/');
+  if (slash == std::string::npos || slash > kLongest || text.size() - slash - 1 > kLongest)
+    return {};
+  return {text.substr(0, slash), text.substr(slash + 1)};
+}
+
 }  // namespace
 
 Result<CertificateFacts> CallerCheck::facts_of(const std::string& pem) {
@@ -24,6 +37,7 @@ Result<CertificateFacts> CallerCheck::facts_of(const std::string& pem) {
 
 grpc::Status CallerCheck::identify(const grpc::ServerContextBase& context, Caller& caller) {
   caller.peer = context.peer();
+  caller.process = process_of(context);
   if (insecure_) {
     const auto& sent = context.client_metadata();
     if (sent.count(kInsecureNameHeader) != 1) return denied("the caller does not say who it is");

@@ -10,9 +10,12 @@
 #include "base/status.hpp"
 #include "engine/grpc/service_host.hpp"
 #include "net/identity.hpp"
+#include "net/presence.hpp"
 
 namespace tessera {
 
+/// The header that says which process calls: "STATE/PROCESS", two names of at most 64 characters.
+inline constexpr const char* kProcessHeader = "tessera-process";
 /// The header that says who calls where there is no TLS; read there only.
 inline constexpr const char* kInsecureNameHeader = "tessera-name";
 
@@ -21,6 +24,7 @@ struct Caller {
   std::string name;
   std::string serial;  // of its certificate; empty without TLS
   std::string peer;    // address and port
+  CallingProcess process;
 };
 
 /// Thread-safe. Borrows the host.

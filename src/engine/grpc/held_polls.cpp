@@ -58,6 +58,11 @@ void HeldPolls::stop() {
   held_.clear();
 }
 
+bool HeldPolls::holds(int64_t member) const {
+  const std::scoped_lock guard(mutex_);
+  return held_.contains(member);
+}
+
 int64_t HeldPolls::held() const {
   const std::scoped_lock guard(mutex_);
   return std::ssize(held_);

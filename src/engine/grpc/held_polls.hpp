@@ -40,6 +40,7 @@ class HeldPolls {
   /// Ends all that are held, and every further one at once, with kIo: callers try again.
   void stop();
   int64_t held() const;
+  bool holds(int64_t member) const;
 
  private:
   struct Held {

@@ -56,6 +56,9 @@ void fill_poll_reply(const PollAnswer& answer, v1::PollReply& reply) {
   }
 }
 
+// A process that makes no call for two polls and so much more is taken to be gone.
+constexpr std::chrono::seconds kSilence{2};
+
 Status check_ticket(const std::string& ticket) {
   if (is_ticket(ticket)) return ok();
   return fail(Error::kInvalid, "'{}' is no ticket", printable(ticket));
@@ -79,6 +82,8 @@ const char* name_of(ServiceEvent::Kind kind) {
       return "delivered";
     case EventKind::kLeft:
       return "left";
+    case EventKind::kDoubled:
+      return "doubled";
   }
   return "";
 }
@@ -106,6 +111,7 @@ FederationService::FederationService(ServiceHost& host, ServiceOptions options)
       options_(options),
       callers_(host, options.insecure),
       polls_(board_, options.most_held_polls),
+      presences_(2 * options.retry.hold + kSilence),
       streams_(options.streams),
       ticker_([this](const std::stop_token& stop) {
         std::mutex mutex;
@@ -132,7 +138,9 @@ template <class Call>
 grpc::Status FederationService::answer(const grpc::ServerContextBase& context, const char* what,
                                        Call&& call) {
   Caller caller;
-  if (auto status = callers_.identify(context, caller); !status.ok()) {
+  auto status = callers_.identify(context, caller);
+  if (options_.on_call) options_.on_call(caller.peer);
+  if (!status.ok()) {
     tell(caller,
          {.kind = EventKind::kDenied, .text = fmt::format("{}: {}", what, status.error_message())});
     return status;
@@ -141,6 +149,19 @@ grpc::Status FederationService::answer(const grpc::ServerContextBase& context, c
   if (!done.ok())
     tell(caller, {.kind = EventKind::kRefused, .text = fmt::format("{}: {}", what, message(done))});
   return to_grpc(done);
+}
+
+template <class Call>
+grpc::Status FederationService::work(const grpc::ServerContextBase& context, const char* what,
+                                     Call&& call) {
+  return answer(context, what, [&](const Caller& caller) -> tessera::Status {
+    const auto state = board_.member(caller.member);
+    const bool busy = state.offered || polls_.holds(caller.member);
+    const auto admitted = presences_.admit(caller.member, caller.process, busy);
+    if (admitted.ok()) return call(caller);
+    tell(caller, {.kind = EventKind::kDoubled, .text = message(admitted)});
+    return admitted;
+  });
 }
 
 grpc::Status FederationService::Describe(grpc::ServerContext* context,
@@ -171,7 +192,7 @@ grpc::Status FederationService::Describe(grpc::ServerContext* context,
 
 grpc::Status FederationService::Enroll(grpc::ServerContext* context,
                                        const v1::EnrollRequest* request, v1::EnrollReply* reply) {
-  return answer(*context, "Enroll", [&](const Caller& caller) -> tessera::Status {
+  const auto take = [&](const Caller& caller) -> tessera::Status {
     const auto status = host_.enroll(caller.member, enroll_facts(*request));
     if (!status.ok() && error_of(status) != Error::kInvalid) return status;
     reply->set_welcome(status.ok());
@@ -180,14 +201,17 @@ grpc::Status FederationService::Enroll(grpc::ServerContext* context,
       tell(caller, {.kind = status.ok() ? EventKind::kEnrolled : EventKind::kRefused,
                     .text = status.ok() ? "" : "Enroll: " + message(status)});
     return ok();
-  });
+  };
+  // Who only asks, or only says why it cannot come, takes nobody's place.
+  const bool comes = !request->only_ask() && request->trouble().empty();
+  return comes ? work(*context, "Enroll", take) : answer(*context, "Enroll", take);
 }
 
 grpc::ServerUnaryReactor* FederationService::Poll(grpc::CallbackServerContext* context,
                                                   const v1::PollRequest*, v1::PollReply* reply) {
   int64_t member = -1;
   bool held = false;
-  const auto status = answer(*context, "Poll", [&](const Caller& caller) {
+  const auto status = work(*context, "Poll", [&](const Caller& caller) {
     member = caller.member;
     held = host_.enrolled(member);
     if (held) return ok();
@@ -242,7 +266,7 @@ tessera::Status FederationService::send(const Caller& caller, const v1::FetchReq
 
 grpc::Status FederationService::Fetch(grpc::ServerContext* context, const v1::FetchRequest* request,
                                       grpc::ServerWriter<v1::Chunk>* writer) {
-  return answer(*context, "Fetch", [&](const Caller& caller) -> tessera::Status {
+  return work(*context, "Fetch", [&](const Caller& caller) -> tessera::Status {
     const auto stream = streams_.begin(caller.member, StreamWatch::Direction::kFetch,
                                        [context] { context->TryCancel(); });
     TESSERA_RETURN_IF_ERROR(send(caller, *request, *writer, *stream));
@@ -253,7 +277,7 @@ grpc::Status FederationService::Fetch(grpc::ServerContext* context, const v1::Fe
 
 grpc::Status FederationService::Stored(grpc::ServerContext* context,
                                        const v1::StoredRequest* request, v1::StoredReply* reply) {
-  return answer(*context, "Stored", [&](const Caller& caller) -> tessera::Status {
+  return work(*context, "Stored", [&](const Caller& caller) -> tessera::Status {
     TESSERA_RETURN_IF_ERROR(check_ticket(request->ticket()));
     TESSERA_ASSIGN(const auto size, board_.stored(caller.member, request->ticket()));
     reply->set_size(size);
@@ -284,7 +308,7 @@ tessera::Status FederationService::receive(const Caller& caller,
 grpc::Status FederationService::Deliver(grpc::ServerContext* context,
                                         grpc::ServerReader<v1::Chunk>* reader,
                                         v1::StoredReply* reply) {
-  return answer(*context, "Deliver", [&](const Caller& caller) -> tessera::Status {
+  return work(*context, "Deliver", [&](const Caller& caller) -> tessera::Status {
     const auto stream = streams_.begin(caller.member, StreamWatch::Direction::kDeliver,
                                        [context] { context->TryCancel(); });
     TESSERA_RETURN_IF_ERROR(receive(caller, *reader, *stream, *reply));
@@ -295,7 +319,7 @@ grpc::Status FederationService::Deliver(grpc::ServerContext* context,
 
 grpc::Status FederationService::Complete(grpc::ServerContext* context,
                                          const v1::CompleteRequest* request, v1::CompleteReply*) {
-  return answer(*context, "Complete", [&](const Caller& caller) -> tessera::Status {
+  return work(*context, "Complete", [&](const Caller& caller) -> tessera::Status {
     TESSERA_RETURN_IF_ERROR(check_ticket(request->ticket()));
     if (!is_ticket(request->sha256())) return fail(Error::kInvalid, "the SHA-256 is none");
     TESSERA_RETURN_IF_ERROR(

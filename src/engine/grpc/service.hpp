@@ -9,6 +9,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -30,6 +31,8 @@ struct ServiceOptions {
   int64_t most_held_polls = 20'000;
   /// How often held polls and transfers are looked at.
   std::chrono::milliseconds tick{200};
+  /// Told of every call, with the caller's address; may be empty.
+  std::function<void(const std::string& peer)> on_call = {};
 };
 
 /// Thread-safe. Every call begins with the caller's identity; strangers learn nothing, and a member
@@ -72,6 +75,9 @@ class FederationService final
   /// Identifies the caller, runs the call and tells the host if either is refused.
   template <class Call>
   grpc::Status answer(const grpc::ServerContextBase& context, const char* what, Call&& call);
+  /// The same for calls of the process that does a member's work, of which there may be one.
+  template <class Call>
+  grpc::Status work(const grpc::ServerContextBase& context, const char* what, Call&& call);
   tessera::Status send(const Caller& caller, const v1::FetchRequest& request,
                        grpc::ServerWriter<v1::Chunk>& writer, StreamWatch::Stream& stream);
   tessera::Status receive(const Caller& caller, grpc::ServerReader<v1::Chunk>& reader,
@@ -83,6 +89,7 @@ class FederationService final
   const ServiceOptions options_;
   CallerCheck callers_;
   HeldPolls polls_;
+  Presences presences_;
   StreamWatch streams_;
   std::jthread ticker_;  // last: ends first
 };

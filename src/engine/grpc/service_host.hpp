@@ -64,13 +64,15 @@ struct EnrollFacts {
 /// For the log, the audit log and the metrics of a server. What does not apply is empty.
 struct ServiceEvent {
   enum class Kind {
-    kDenied,     // a caller who is no member, or was revoked; member is -1
+    kDenied,     // a caller who is no member, or was revoked; member is -1. Without a name:
+                 // connections that came to nothing, peer: of whom, text: how many and why
     kDescribed,  // text: the caller's software
     kEnrolled,
     kRefused,    // a call was answered by an error, or ended for being slow; text: which, and why
     kFetched,    // ticket, bytes: of the whole task
     kDelivered,  // ticket, bytes, sha256: of a reply that is durable now
-    kLeft
+    kLeft,
+    kDoubled  // two processes speak for one member; text: what became of it
   };
   Kind kind = Kind::kRefused;
   int64_t member = -1;

@@ -28,12 +28,15 @@ constexpr int kMostAnew = 3;
 // Checking and syncing an upload takes a server at most a second for so many bytes.
 constexpr int64_t kSyncedPerSecond = 20'000'000;
 constexpr Milliseconds kSleepSlice{100};
+// Reasons of refusals come in headers.
+constexpr int kMostReplyHeaderBytes = 16 << 10;
 
 grpc::ChannelArguments channel_arguments(const HostPort& place) {
   grpc::ChannelArguments out;
   out.SetMaxReceiveMessageSize(static_cast<int>(kMostChunkBytes + (64 << 10)));
   out.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // else a new channel has the old connection
   out.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  out.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMostReplyHeaderBytes);
   out.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   if (is_loopback(place.host)) out.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   return out;
@@ -109,6 +112,7 @@ struct Transport::Parts {
   }
   void name_caller(grpc::ClientContext& context) const {
     if (options.insecure) context.AddMetadata(kInsecureNameHeader, options.name);
+    if (!process.empty()) context.AddMetadata(kProcessHeader, process);
   }
 
   template <class Request, class Reply>
@@ -151,6 +155,7 @@ struct Transport::Parts {
   const HostPort place;
   const std::shared_ptr<grpc::ChannelCredentials> credentials;
   const TransportClock clock;
+  std::string process;  // who calls; empty: not introduced
   RetryWindow retry;
   BackOff back_off;
   bool met = false;       // the server has answered once
@@ -298,10 +303,19 @@ Result<std::unique_ptr<Transport>> Transport::create(TransportOptions options) {
     credentials = grpc::InsecureChannelCredentials();
   } else {
     TESSERA_ASSIGN(credentials, channel_credentials(options.identity_dir, options.reload_seconds));
+    TESSERA_ASSIGN(const auto identity, load_identity(options.identity_dir, unix_now()));
+    options.name = identity.name;
   }
   return std::unique_ptr<Transport>(new Transport(
       std::make_unique<Parts>(std::move(options), std::move(place), std::move(credentials))));
 }
+
+void Transport::introduce(const std::string& state) {
+  std::random_device source;
+  parts_->process = fmt::format("{}/{:08x}{:08x}{:08x}", state, source(), source(), source());
+}
+
+const std::string& Transport::process() const { return parts_->process; }
 
 Result<FederationFacts> Transport::describe() {
   v1::DescribeRequest request;
@@ -309,6 +323,11 @@ Result<FederationFacts> Transport::describe() {
   request.set_software("tessera " TESSERA_VERSION);
   v1::DescribeReply reply;
   TESSERA_RETURN_IF_ERROR(parts_->unary(&v1::Federation::Stub::AsyncDescribe, request, reply));
+  if (const auto& name = parts_->options.name; reply.name() != name)
+    return fail(Error::kInvalid,
+                "{}: the server takes this client for '{}', but it is '{}'; ask who runs the "
+                "federation, and send nothing",
+                parts_->place.text(), printable(reply.name()), printable(name));
   FederationFacts out{.id = reply.federation(),
                       .title = reply.title(),
                       .member = reply.client(),

@@ -25,11 +25,12 @@ struct TransportClock {
 struct TransportOptions {
   /// "HOST:PORT".
   std::string server;
-  /// Key, certificate and ca.pem (net/identity.hpp); files that are renewed are used at the next
-  /// connection. Not used where insecure.
+  /// Key, certificate, ca.pem and perhaps crl.pem (net/identity.hpp); files that are renewed are
+  /// used at the next connection. Not used where insecure.
   std::string identity_dir;
   unsigned reload_seconds = 10;
-  /// No TLS, on this machine only; `name` (printable ASCII) is who calls.
+  /// No TLS, on this machine only; `name` (printable ASCII) is who calls. With TLS that is in the
+  /// certificate.
   bool insecure = false;
   std::string name;
   /// False: every failure is final. For who wants to know whether it works, not to make it work.
@@ -76,7 +77,13 @@ class Transport {
   static Result<std::unique_ptr<Transport>> create(TransportOptions options);
   ~Transport();
 
-  /// To be called first: from then on the server's window holds.
+  /// From now on every call says which process makes it (net/presence.hpp): the name of the
+  /// directory with what the client remembers, which no other has.
+  void introduce(const std::string& state);
+  /// What it then says; empty before that.
+  const std::string& process() const;
+  /// To be called first: from then on the server's window holds. kInvalid also if the server takes
+  /// this client for another.
   Result<FederationFacts> describe();
   /// Fine: welcome. kInvalid: refused; says exactly what differs.
   Status enroll(const EnrollFacts& facts);
