@@ -5,14 +5,33 @@
 #include <set>
 
 #include "base/text.hpp"
+#include "net/identity.hpp"
+#include "net/ticket.hpp"
 #include "run/config_text.hpp"
 #include "run/layout_digest.hpp"
+#include "run/servable.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr size_t kKeptEvents = 50;
+
+// Names that go into federation.json, the status and the log.
+Status check_names(const std::vector<std::string>& names, const char* what) {
+  constexpr size_t kMostNames = 1'000'000, kMostNameBytes = 256, kMostBytes = size_t{4} << 20;
+  size_t bytes = 0;
+  for (const auto& name : names) {
+    bytes += name.size();
+    if (name.size() > kMostNameBytes)
+      return fail(Error::kInvalid, "one of its {} has {} bytes, more than {}: '{}'", what,
+                  name.size(), kMostNameBytes, printable(name));
+  }
+  if (names.size() > kMostNames || bytes > kMostBytes)
+    return fail(Error::kInvalid, "its {} {} have {} bytes; at most {} and {} bytes are allowed",
+                names.size(), what, bytes, kMostNames, kMostBytes);
+  return ok();
+}
 
 // What a stranger could claim, held to what a model could be made of.
 Status check_claims(const EnrollFacts& facts) {
@@ -27,7 +46,26 @@ Status check_claims(const EnrollFacts& facts) {
     return fail(Error::kInvalid, "a sample has 1 to 4 axes, not {}", facts.sample_shape.size());
   if (facts.classes < 1 || facts.classes > 1'000'000)
     return fail(Error::kInvalid, "there cannot be {} classes", facts.classes);
+  TESSERA_RETURN_IF_ERROR(check_names(facts.class_names, "class names"));
+  TESSERA_RETURN_IF_ERROR(check_names(facts.columns, "columns"));
+  const bool no_data = facts.only_ask && facts.data_digest.empty();
+  if (!is_ticket(facts.layout_digest) || (!no_data && !is_ticket(facts.data_digest)))
+    return fail(Error::kInvalid, "its digests are not 64 lower-case hex digits");
   return ok();
+}
+
+// What the server's own file says of the data holds before anybody has enrolled.
+Status check_declared(const DataOptions& data, const EnrollFacts& facts) {
+  if (data.set != "own" && data.set != "npz") return ok();
+  if (const auto classes = comma_list(data.class_names);
+      !classes.empty() && classes != facts.class_names)
+    return fail(Error::kInvalid, "its classes are {}, the server's file has class_names = {}",
+                printable(join(facts.class_names, ", "), 200), toml_names(classes));
+  const auto inputs = declared_inputs(data);
+  if (inputs.empty()) return ok();
+  const auto differ = column_difference(inputs, facts.columns);
+  return differ.empty() ? ok()
+                        : fail(Error::kInvalid, "{} ([data] columns of the server's file)", differ);
 }
 
 // Why a reply did not count, by the words the server itself uses.
@@ -47,14 +85,25 @@ Coordinator::Coordinator(CoordinatorParts parts)
       toml_(parts_.experiment.toml()),
       digest_(config_digest(toml_)),
       started_(utc_text(std::chrono::system_clock::now())),
-      tallies_(static_cast<size_t>(parts_.book->names().size())) {}
+      secret_(draws_in_secret(parts_.experiment)),
+      tallies_(static_cast<size_t>(parts_.book->names().size())) {
+  warn_of_revocations();
+}
 
 std::optional<int64_t> Coordinator::member_of(const std::string& name) {
   return parts_.book->number_of(name);
 }
 
 Result<bool> Coordinator::revoked(const std::string& serial) {
-  return parts_.revocations ? parts_.revocations->revoked(serial) : Result<bool>(false);
+  if (!parts_.revocations) return false;
+  warn_of_revocations();
+  return parts_.revocations->revoked(serial);
+}
+
+void Coordinator::warn_of_revocations() {
+  if (!parts_.revocations) return;
+  const auto news = parts_.revocations->news(unix_now());
+  if (!news.empty()) parts_.log.warning("revocation list", {{"problem", news}});
 }
 
 void Coordinator::came(int64_t member, const std::string& serial) {
@@ -126,18 +175,31 @@ Status Coordinator::take_enrolment(int64_t member, const EnrollFacts& facts) {
     if (reply.hello->train < 1) return fail(Error::kInvalid, "it has no training samples");
     hello = *reply.hello;
   }
-  if (!parts_.book->common()) {
+  TESSERA_RETURN_IF_ERROR(check_declared(parts_.experiment.data, facts));
+  const auto known = parts_.book->common();
+  TESSERA_RETURN_IF_ERROR(parts_.book->check(member, common));
+  // Of the first member, and of one that stands alone and corrects itself.
+  const bool fresh = !known || !difference(*known, common).empty();
+  if (fresh) {
     TESSERA_ASSIGN(auto made, session_of(common));
     if (layout_digest(made->model()) != facts.layout_digest)
       return fail(Error::kInvalid,
                   "its model has other tensors than the one made here for such samples: another "
                   "version of tessera, or another file of [model]");
-    const std::scoped_lock guard(mutex_);
-    if (!session_ && !facts.only_ask) session_ = std::move(made);
   }
-  if (facts.only_ask) return parts_.book->check(member, common);
+  if (facts.only_ask) return ok();
   const auto changed = parts_.book->changed_data(member, facts.data_digest);
   TESSERA_RETURN_IF_ERROR(parts_.book->enroll(member, common, hello, facts.data_digest));
+  if (fresh) {
+    const std::scoped_lock guard(mutex_);
+    session_.reset();  // made anew from the book
+  }
+  // What an upload may count for follows from it, so it should be seen.
+  parts_.log.info("samples", {{"client", common.from},
+                              {"train", hello.train},
+                              {"val", hello.val},
+                              {"test", hello.test},
+                              {"support", hello.support}});
   if (!changed.empty())
     parts_.log.warning("other data", {{"client", common.from}, {"what", changed}});
   parts_.board->readmit(member);
@@ -248,6 +310,19 @@ void Coordinator::audit(const ServiceEvent& event) {
        .bytes = event.bytes,
        .sha256 = sent ? event.ticket : event.sha256,
        .outcome = sent ? "fetched" : "stored"});
+  // Said once for each time that it breaks: a full disk must not fill another with lines.
+  if (status.ok())
+    audit_broken_ = false;
+  else if (!audit_broken_.exchange(true))
+    parts_.log.error("audit log", {{"problem", message(status)}});
+}
+
+// Nothing was sent or received, but whoever reads the log later must find it.
+void Coordinator::audit_doubled(const ServiceEvent& event) {
+  const auto status = parts_.audit.append({.direction = AuditRecord::Direction::kReceived,
+                                           .peer = event.name,
+                                           .kind = name_of(event.kind),
+                                           .outcome = event.text + " (" + event.peer + ")"});
   if (!status.ok()) parts_.log.error("audit log", {{"problem", message(status)}});
 }
 
@@ -260,8 +335,10 @@ void Coordinator::on_event(const ServiceEvent& event) {
     metrics.rejected(RejectClass::kLate).add();
   if (event.kind == Kind::kRefused && event.text.find("not this member's") != std::string::npos)
     metrics.rejected(RejectClass::kForeign).add();
+  if (event.kind == Kind::kDoubled) audit_doubled(event);
   parts_.log.info(name_of(event.kind),
                   {{"client", event.name}, {"peer", event.peer}, {"text", event.text}});
+  if (event.name.empty()) return;  // of strangers the log is enough
   const auto member = member_of(event.name);
   const std::scoped_lock guard(mutex_);
   if (member && event.kind == Kind::kDenied) {
@@ -271,6 +348,7 @@ void Coordinator::on_event(const ServiceEvent& event) {
     if (!tally.serial || *tally.serial == event.serial)
       tally.denied = true, tally.reason = event.text;
   }
+  if (secret_) return;
   remember(fmt::format("{} {}{}{}", event.name, name_of(event.kind), event.text.empty() ? "" : ": ",
                        event.text));
 }
@@ -306,9 +384,23 @@ std::string Coordinator::status_json() {
                    : state.offered             ? MemberActivity::kFetching
                                                : MemberActivity::kIdle;
     open += state.offered;
+    if (secret_) {
+      // Who works, when, and how often it was asked would tell who was drawn.
+      const bool away = member.state == MemberActivity::kLeft ||
+                        member.state == MemberActivity::kRevoked ||
+                        member.state == MemberActivity::kNotThere;
+      if (!away) member.state = MemberActivity::kIdle;
+      member.seen_seconds.reset(), member.reason.clear();
+      member.accepted = member.rejected = 0;
+    }
     out.members.push_back(std::move(member));
   }
-  out.events.assign(events_.begin(), events_.end());
+  if (secret_)
+    out.events.push_back({started_,
+                          "who is asked in a round is a secret of the server (guard 'dp'): "
+                          "what members do is not shown"});
+  else
+    out.events.assign(events_.begin(), events_.end());
   parts_.metrics.tasks_open.set(static_cast<double>(open));
   return tessera::status_json(out);
 }

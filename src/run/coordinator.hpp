@@ -2,6 +2,7 @@
 // what is written down of it all. The rounds themselves are the loop's.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -83,12 +84,17 @@ class Coordinator final : public ServiceHost {
   };
   Status take_enrolment(int64_t member, const EnrollFacts& facts);
   void audit(const ServiceEvent& event);
+  void audit_doubled(const ServiceEvent& event);
+  void warn_of_revocations();
   Result<std::shared_ptr<const Session>> session_of(const CommonFacts& facts) const;
   void remember(const std::string& text);  // the caller holds mutex_
 
   CoordinatorParts parts_;
   const std::string toml_, digest_, started_;
-  std::mutex mutex_;  // guards the following
+  /// Members are not told of each other who is asked in a round.
+  const bool secret_;
+  std::atomic<bool> audit_broken_ = false;  // its last record could not be written
+  std::mutex mutex_;                        // guards the following
   std::condition_variable came_;
   std::shared_ptr<const Session> session_;
   std::vector<Tally> tallies_;  // by number

@@ -9,6 +9,7 @@
 #include "base/key.hpp"
 #include "base/text.hpp"
 #include "guard/frame.hpp"
+#include "io/tensor/tensor_codec.hpp"
 #include "run/intake.hpp"
 
 namespace tessera {
@@ -38,6 +39,7 @@ Driver::Driver(const Session& session, const FederationOptions& options, Engine&
 Status Driver::meet_clients() {
   std::map<ClientId, Status> problems;
   names_.resize(static_cast<size_t>(session_.everybody()));
+  samples_.resize(names_.size());
   engine_.run(
       [&](const Post& post) {
         for (ClientId id = 0; id < session_.everybody(); ++id) post({.client = id});
@@ -45,9 +47,22 @@ Status Driver::meet_clients() {
       {},
       [&](const Reply& reply) {
         if (!reply.status.ok()) problems.emplace(reply.client, reply.status);
-        if (reply.hello) names_.at(static_cast<size_t>(reply.client)) = reply.hello->name;
+        if (!reply.hello) return;
+        const auto& told = *reply.hello;
+        names_.at(static_cast<size_t>(reply.client)) = told.name;
+        samples_.at(static_cast<size_t>(reply.client)) = told.train + told.val + told.support;
       });
   return problems.empty() ? ok() : problems.begin()->second;
+}
+
+double Driver::most_weight(ClientId client) const {
+  const auto at = static_cast<size_t>(client);
+  const int64_t samples = served_ && served_->samples ? served_->samples(client)
+                          : at < samples_.size()      ? samples_[at]
+                                                      : 0;
+  // A pooled reference stands for everybody.
+  if (session_.info().pooled || samples == 0) return INFINITY;
+  return static_cast<double>(samples) * (session_.guard().options().counts ? 2 : 1);
 }
 
 std::string Driver::name_of(ClientId client) const {
@@ -105,10 +120,11 @@ Result<TensorDict> Driver::first_download(ClientId client, Why why) const {
 std::vector<ClientId> Driver::cohort(int64_t round) const {
   // A pooled reference is one pseudo-client that holds everything.
   if (session_.info().pooled) return {0};
+  const auto key = served_ && served_->draw_key ? *served_->draw_key : session_.seed();
   if (session_.guard().draws_one_by_one())
-    return cohort_one_by_one(session_.seed(), round, session_.clients(), options_.participation);
+    return cohort_one_by_one(key, round, session_.clients(), options_.participation);
   const double more = served_ ? 1 + served_->over_select : 1;
-  return cohort_of(session_.seed(), round, session_.clients(), options_.participation * more);
+  return cohort_of(key, round, session_.clients(), options_.participation * more);
 }
 
 bool Driver::is_lost(int64_t round, ClientId client, int64_t moment) const {
@@ -193,6 +209,7 @@ Result<RoundReport> Driver::play_round(int64_t round) {
                               : 0;
   auto until = limits(needed);
   until.sum = intake.order();
+  until.most_upload = intake.most_upload();
   engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
   intake.close(round, attempt);
   const double after = wall_seconds(), cpu_after = thread_cpu_seconds();
@@ -248,6 +265,8 @@ Status Driver::exchange(const Setup& setup, int64_t number,
                         std::vector<std::optional<TensorDict>>& guests, EvalReport& report) {
   const auto& method = session_.method();
   const auto expected = method.expected(*state_, Why::kJoin, setup);
+  auto until = limits();
+  until.most_upload = most_upload(expected);
   const auto asks = newcomers(guests);
   std::map<ClientId, TensorDict> uploads;
   std::vector<ClientId> asked, accepted;
@@ -264,7 +283,7 @@ Status Driver::exchange(const Setup& setup, int64_t number,
                 .down = std::move(down)});
         });
       },
-      limits(),
+      until,
       [&](Reply reply) {
         if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
         report.onboard_up += payload_bytes(reply.up);

@@ -1,6 +1,7 @@
 // The round of docs/concepts.md, written once; engines only move its messages.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,6 +22,11 @@ struct ServedRounds {
   /// So many more clients are asked than a round needs, as a share of these; the round ends with
   /// the answers it needs.
   double over_select = 0;
+  /// Decides who is asked, instead of the seed that every member is told: the promise of
+  /// differential privacy counts on nobody knowing it. None: the seed.
+  std::optional<uint64_t> draw_key = std::nullopt;
+  /// How many samples a member has enrolled with, test samples apart. An upload counts for no more.
+  std::function<int64_t(ClientId)> samples = nullptr;
 };
 
 /// The server's side of a run. Borrows session, engine and public data.
@@ -48,6 +54,8 @@ class Driver {
   /// What a client would be sent in round 1 if it were asked alone, for this; to tell its size.
   Result<TensorDict> first_download(ClientId client, Why why = Why::kTrain) const;
 
+  /// Who is asked in a round, ascending.
+  std::vector<ClientId> cohort(int64_t round) const;
   /// One round. After an interruption every state is that of before; after any other error the
   /// driver must not be used again.
   Result<RoundReport> play(int64_t round);
@@ -66,7 +74,6 @@ class Driver {
   using Asks = std::vector<Ask<TensorDict>>;
 
   Setup setup(int64_t round) const { return session_.server_setup(round, commons_); }
-  std::vector<ClientId> cohort(int64_t round) const;
   /// Whether chance takes a client before it uploads, or in a later step.
   bool is_lost(int64_t round, ClientId client, int64_t moment = 0) const;
   Limits limits(int64_t enough = 0) const;
@@ -87,7 +94,12 @@ class Driver {
   Engine& engine_;
   const ClientData* commons_;
   ServerStatePtr state_;
+  /// By how much an upload may ask to count: the samples that the client said it has, and what
+  /// guard 'counts' may round them up to. Infinite where it was not met.
+  double most_weight(ClientId client) const;
+
   std::vector<std::string> names_;  // by id; empty: not met
+  std::vector<int64_t> samples_;    // by id: all that are no test samples; empty: not met
   int64_t attempts_ = 0;  // rounds begun by this process: tells a repeated round from the first try
   std::optional<ServedRounds> served_;  // none: a simulation
 };

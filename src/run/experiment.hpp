@@ -122,6 +122,8 @@ struct ServeOptions {
   int64_t wait_for = 0;
   double over_select = 0;
   double hold = 20, stall = 60;
+  /// Times the round's median length beyond which a change is rejected; 0: never.
+  double most_norm = 10;
   static void options(auto& o, auto&& f) {
     f(any("members", "names of the clients, \"north,south\"; none: 0, 1, … as the set has them"),
       o.members);
@@ -139,6 +141,10 @@ struct ServeOptions {
     f(between("hold", 0.05, 60, "seconds that a client's question for work is held open"), o.hold);
     f(between("stall", 0.5, 3600, "seconds after which a transfer that does not move is ended"),
       o.stall);
+    f(at_least("most_norm", 0,
+               "a change longer than so many times the round's median is rejected, as by guard "
+               "'reject'; 0: none is"),
+      o.most_norm);
   }
 };
 

@@ -38,6 +38,12 @@ void Driver::Intake::take(Reply reply) {
   const int64_t opened = reply.summed    ? *reply.summed
                          : guard.hides() ? take_exponent(reply)
                                          : check_.open(reply, reference_);
+  if (const double most = driver_.most_weight(reply.client);
+      reply.status.ok() && !reply.summed && !guard.hides() && !reply.up.empty())
+    if (const double weight = method_.largest_weight(reply.up); weight > most)
+      reply.status = fail(Error::kInvalid,
+                          "its upload asks to count as {:.6g} samples, and it enrolled with {:.0f}",
+                          weight, most);
   const int64_t up = pooled ? 0 : opened;
   // What was sent was sent, also when it is rejected below.
   bytes_up += up;

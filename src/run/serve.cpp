@@ -14,40 +14,18 @@
 #include "net/private_file.hpp"
 #include "run/config_text.hpp"
 #include "run/coordinator.hpp"
+#include "run/draw_key.hpp"
 #include "run/finished.hpp"
 #include "run/round_loop.hpp"
 #include "run/run_directory.hpp"
 #include "run/saved_model.hpp"
+#include "run/servable.hpp"
+#include "run/state_watch.hpp"
 
 namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-Status check_servable(const Experiment& experiment) {
-  if (experiment.method.pooled)
-    return fail(Error::kInvalid,
-                "method {} trains on everybody's data in one place; a real federation has no such "
-                "place. Choose another method, or use `tessera run`",
-                experiment.method.name);
-  if (experiment.eval.predictions)
-    return fail(Error::kInvalid,
-                "eval.predictions: the samples are not here; remove it, or use `tessera run`");
-  if (!experiment.debug.dump.empty())
-    return fail(Error::kInvalid, "debug.dump: the data are not here; use `tessera run`");
-  TESSERA_RETURN_IF_ERROR(check_member_data(experiment.data));
-  // Fed_T_A's clients show pictures for the report: fine in a simulation, not where data are
-  // secret.
-  for (const auto& option : experiment.draft->options()) {
-    const auto* const* show = std::get_if<int64_t*>(&option.target);
-    if (option.spec.key == "show" && show && **show > 0)
-      return fail(Error::kInvalid,
-                  "method.{0}.show = {1} would send test samples of {1} clients to the server; set "
-                  "method.{0}.show = 0",
-                  experiment.method.name, **show);
-  }
-  return ok();
-}
 
 // A federation from an open state to its summary.
 class Serving {
@@ -61,12 +39,14 @@ class Serving {
     TESSERA_RETURN_IF_ERROR(inspect_run(request_.state).status());
     TESSERA_RETURN_IF_ERROR(make_private_dir(request_.state));
     TESSERA_ASSIGN(const auto lock, DirLock::take(request_.state));
+    TESSERA_ASSIGN(watch_, StateWatch::begin(request_.state, request_.stop));
     TESSERA_RETURN_IF_ERROR(check_state());
     TESSERA_RETURN_IF_ERROR(load_commons());
     TESSERA_RETURN_IF_ERROR(open(std::move(names)));
     auto result = play();
     if (page_) page_->stop();
     server_->stop();
+    TESSERA_RETURN_IF_ERROR(watch_->trouble());
     TESSERA_RETURN_IF_ERROR(audit_->sync());
     return result;
   }
@@ -77,17 +57,21 @@ class Serving {
   Status open(MemberNames names);
   Result<nlohmann::json> play();
   Result<nlohmann::json> rounds(const Session& session);
+  /// The session, behind a bound on the length of changes where uploads are changes that the server
+  /// sees: one member alone must not be able to ruin the model.
+  Session bounded(const Session& session);
   Status wait_for_start();
   /// Until enough clients are there for a round to count, at most for the time of a round. Nobody
   /// waits for who is not there, so rounds would otherwise be used up in a moment.
   Status wait_for_quorum();
   /// Until everybody who is there has heard that it is over, or `linger` has passed.
   void say_goodbye();
-  bool stopped() const { return request_.stop && request_.stop->load(); }
+  bool stopped() const { return watch_->stop()->load(); }
   std::string path(const char* name) const { return request_.state + "/" + name; }
 
   const Experiment& experiment_;
   const ServeRequest& request_;
+  std::unique_ptr<StateWatch> watch_;
   bool finished_before_ = false;
   Federation commons_;
   FederationMetrics metrics_;
@@ -147,7 +131,7 @@ Status Serving::open(MemberNames names) {
                                                    host_->status_json();  // renews the gauges
                                                    return metrics_.registry.text();
                                                  },
-                                             .health = [] { return ok(); }}));
+                                             .health = [this] { return server_->healthy(); }}));
     request_.log->info("metrics", {{"address", page_->address()}});
   }
   request_.log->info("listening", {{"address", server_->address()},
@@ -166,7 +150,7 @@ Status Serving::wait_for_start() {
       serve.start_deadline > 0
           ? Clock::now() + std::chrono::seconds(static_cast<int64_t>(serve.start_deadline))
           : Clock::time_point::max();
-  if (host_->wait_for_clients(wanted, until, request_.stop)) return ok();
+  if (host_->wait_for_clients(wanted, until, watch_->stop())) return ok();
   if (stopped()) return fail(Error::kInterrupted, "stopped; start it again to go on");
   return fail(Error::kBusy,
               "{} of {} clients have joined in {:.0f} s (serve.start_deadline); missing: {}",
@@ -185,13 +169,13 @@ Status Serving::wait_for_quorum() {
                 "is in {}",
                 request_.state);
   const auto needed = std::clamp<int64_t>(experiment_.federation.min_replies, 1, all);
-  if (host_->wait_for_clients(needed, Clock::now(), request_.stop)) return ok();
+  if (host_->wait_for_clients(needed, Clock::now(), watch_->stop())) return ok();
   host_->note(fmt::format("fewer than {} clients are there; waiting for more", needed));
   const double seconds = experiment_.serve.deadline;
   const auto until =
       seconds > 0 ? Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(1000 * seconds))
                   : Clock::time_point::max();
-  host_->wait_for_clients(needed, until, request_.stop);
+  host_->wait_for_clients(needed, until, watch_->stop());
   return stopped() ? fail(Error::kInterrupted, "stopped") : ok();
 }
 
@@ -204,13 +188,38 @@ Result<nlohmann::json> Serving::play() {
   TESSERA_RETURN_IF_ERROR(wait_for_start());
   const auto session = host_->session();
   if (!session) return fail(Error::kInternal, "there are clients but no facts about their data");
-  auto summary = rounds(*session);
+  auto summary = rounds(bounded(*session));
   if (summary.ok()) say_goodbye();
   return summary;
 }
 
+Session Serving::bounded(const Session& session) {
+  const auto& guards = session.guard().options();
+  // These have a bound of their own, or hide what there is to measure.
+  if (guards.reject || guards.clip || guards.dp || guards.secure) return session;
+  const auto unbounded = [&](const std::string& why) {
+    request_.log->warning("no bound on uploads",
+                          {{"text", why + ": one member can ruin the common model"}});
+    return session;
+  };
+  const double times = experiment_.serve.most_norm;
+  if (times == 0) return unbounded("serve.most_norm = 0");
+  auto out = session.with_guard(session.guard().with_reject({.times = times}));
+  const auto& method = session.method();
+  const auto state = method.init_server(session.client_setup(0));
+  const auto setup = session.client_setup(1);
+  TensorDict down;
+  const Ask<TensorDict> ask{0, Why::kTrain};
+  method.broadcast(*state, std::span(&ask, 1), setup,
+                   [&](const auto&, TensorDict sent) { down = std::move(sent); });
+  const auto checked =
+      out.guard().check(method.expected(*state, Why::kTrain, setup), down, session.info().name);
+  return checked.ok() ? out : unbounded(message(checked));
+}
+
 Result<nlohmann::json> Serving::rounds(const Session& session) {
   auto& book = host_->book();
+  TESSERA_RETURN_IF_ERROR(book.fix_common());
   const auto& serve = experiment_.serve;
   GrpcEngine engine(
       host_->board(),
@@ -219,9 +228,15 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
        .before_post = [this](const Task& task,
                              const std::string& ticket) { host_->note_posted(task, ticket); },
        .on_post = [this](const Task& task, const std::string&) { server_->wake(task.client); },
-       .stop = request_.stop});
+       .stop = watch_->stop()});
   Driver driver(session, experiment_.federation, engine, &commons_.commons);
-  driver.serve({.deadline = serve.deadline, .over_select = serve.over_select});
+  ServedRounds rules{.deadline = serve.deadline,
+                     .over_select = serve.over_select,
+                     .samples = [&book](ClientId id) { return book.samples(id); }};
+  if (draws_in_secret(experiment_)) {
+    TESSERA_ASSIGN(rules.draw_key, draw_key(request_.state));
+  }
+  driver.serve(rules);
   const auto roster = book.roster(experiment_.data.set);
   std::optional<RoundLoop> loop;
   LoopParts parts{.experiment = experiment_,
@@ -229,8 +244,9 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
                   .session = session,
                   .driver = driver,
                   .out = request_.state,
+                  .awaited = Awaited::kAnybody,
                   .go_on = "start it again to go on",
-                  .stop = request_.stop,
+                  .stop = watch_->stop(),
                   .on_progress =
                       [&](const Progress& progress) {
                         const bool training = progress.stage == "training";
@@ -243,9 +259,7 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
                   .on_note = [this](const std::string& text) { host_->note(text); }};
   parts.before_round = [this] { return wait_for_quorum(); };
   parts.on_round = [&](const RoundReport& report) {
-    host_->note_round(report,
-                      cohort_of(session.seed(), report.round, session.clients(),
-                                experiment_.federation.participation * (1 + serve.over_select)));
+    host_->note_round(report, driver.cohort(report.round));
   };
   parts.on_saved = [this] { return host_->board().forget_delivered(); };
   loop.emplace(std::move(parts));
