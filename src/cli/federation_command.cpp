@@ -11,8 +11,10 @@
 #include "cli/output.hpp"
 #include "engine/grpc/transport.hpp"
 #include "net/audit.hpp"
+#include "net/private_file.hpp"
 #include "net/status_view.hpp"
 #include "run/join.hpp"
+#include "run/policy_check.hpp"
 #include "run/serve.hpp"
 
 namespace tessera {
@@ -51,18 +53,21 @@ bool asked(const std::string& text) {
   return std::getline(std::cin, answer) && (answer == "y" || answer == "Y" || answer == "yes");
 }
 
-JoinRequest join_request(const CallArgs& args, Log& log) {
+Result<JoinRequest> join_request(const CallArgs& args, Log& log) {
+  keep_memory_private();
   JoinRequest out{.transport = transport_of(args, &log),
                   .data = args.data,
                   .model_file = args.model_file,
                   .state = args.state,
                   .log = &log};
+  TESSERA_ASSIGN(out.policy, load_policy(args.policy));
   if (args.ask) out.consent = asked;
   return out;
 }
 
 // For one question, without patience.
 Result<std::unique_ptr<Transport>> call_once(const CallArgs& args) {
+  keep_memory_private();
   TESSERA_RETURN_IF_ERROR(check_who(args));
   auto options = transport_of(args, nullptr);
   options.patient = false;
@@ -72,6 +77,7 @@ Result<std::unique_ptr<Transport>> call_once(const CallArgs& args) {
 }  // namespace
 
 Status serve_command(const ServeArgs& args) {
+  keep_memory_private();
   const auto identity = args.identity.empty() ? args.state + "/identity" : args.identity;
   if (!args.insecure && !std::filesystem::is_directory(identity))
     return fail(Error::kInvalid,
@@ -90,15 +96,21 @@ Status serve_command(const ServeArgs& args) {
   request.linger = args.linger;
   TESSERA_ASSIGN(const auto summary, serve_federation(experiment, request));
   TESSERA_RETURN_IF_ERROR(write_run_report(args.state));
-  if (args.json) return print(summary.dump(2) + "\n");
+  const auto ended = [&](const Status& printed) {
+    const auto failed = summary.value("failed", json());
+    if (!printed.ok() || !failed.is_string()) return printed;
+    return fail(Error::kInternal, "{}: {}", args.state, failed.get<std::string>());
+  };
+  if (args.json) return ended(print(summary.dump(2) + "\n"));
   TESSERA_ASSIGN(const auto text, finished_text(experiment, summary, args.state));
-  return print(text);
+  return ended(print(text));
 }
 
 Status join_command(const CallArgs& args) {
   TESSERA_RETURN_IF_ERROR(check_who(args));
   Log log(std::cerr, log_form(args.log_json));
-  TESSERA_ASSIGN(const auto result, join_federation(join_request(args, log)));
+  TESSERA_ASSIGN(const auto request, join_request(args, log));
+  TESSERA_ASSIGN(const auto result, join_federation(request));
   if (args.json) return print(result.dump(2) + "\n");
   if (result["model"].is_null())
     return print(
@@ -111,7 +123,7 @@ Status join_command(const CallArgs& args) {
 Status preflight_command(const CallArgs& args) {
   TESSERA_RETURN_IF_ERROR(check_who(args));
   Log log(std::cerr, Log::Form::kPeople);
-  auto request = join_request(args, log);
+  TESSERA_ASSIGN(auto request, join_request(args, log));
   request.transport.on_trouble = {};
   const auto steps = preflight(request);
   json out = json::array();
@@ -122,9 +134,11 @@ Status preflight_command(const CallArgs& args) {
     if (!fine) failed = step.outcome;
     const auto said = fine ? step.detail : message(step.outcome);
     out.push_back({{"step", step.what}, {"ok", fine}, {"text", said}});
+    if (!step.words.empty()) out.back()["words"] = step.words;
     // What is wrong follows as the command's error.
     text += fine ? fmt::format("ok    {:<17}{}\n", step.what, said)
                  : fmt::format("WRONG {}\n", step.what);
+    for (const auto& line : step.words) text += "        " + line + "\n";
   }
   if (failed.ok()) text += "ready: `tessera join` would be welcome\n";
   TESSERA_RETURN_IF_ERROR(print(args.json ? out.dump(2) + "\n" : text));

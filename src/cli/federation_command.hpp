@@ -28,7 +28,7 @@ Status serve_command(const ServeArgs& args);
 
 /// What everything that calls a server takes; each uses some of it.
 struct CallArgs {
-  std::string server, identity, data, state, model_file;
+  std::string server, identity, data, state, model_file, policy;
   std::string insecure_name;  // without TLS: who calls; empty: with TLS
   bool ask = false, log_json = false, json = false;
   const std::atomic<bool>* stop = nullptr;

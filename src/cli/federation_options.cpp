@@ -29,6 +29,13 @@ void add_data(CLI::App& sub, CallArgs& args) {
       ->type_name("FILE");
 }
 
+void add_policy(CLI::App& sub, CallArgs& args) {
+  sub.add_option("--policy", args.policy,
+                 "what its owner lets leave this machine (docs/policy.md); default: the strict "
+                 "one")
+      ->type_name("FILE");
+}
+
 void add_end(CLI::App& sub, CallArgs& args, CallAction run, std::function<Status()>& action) {
   sub.add_flag("--json", args.json, "print JSON only");
   sub.callback([&args, run, &action] { action = [&args, run] { return run(args); }; });
@@ -74,6 +81,7 @@ void add_federation(CLI::App& root, const DeclareCommand& declare,
                 "tessera join --server fed.example:7443 --identity me --data mine.csv --state me");
   add_call(*sub, call);
   add_data(*sub, call);
+  add_policy(*sub, call);
   sub->add_option("--state", call.state, "directory for what this client remembers, and its model")
       ->type_name("DIR")
       ->required();
@@ -85,6 +93,7 @@ void add_federation(CLI::App& root, const DeclareCommand& declare,
                 "tessera preflight --server fed.example:7443 --identity me --data mine.csv");
   add_call(*sub, call);
   add_data(*sub, call);
+  add_policy(*sub, call);
   add_end(*sub, call, preflight_command, action);
 
   sub = declare(root, "status", "who is there, which round, what happened",

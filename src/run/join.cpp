@@ -1,27 +1,25 @@
-#include "run/join.hpp"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <set>
+#include <random>
 
 #include "base/key.hpp"
 #include "base/metric.hpp"
 #include "base/text.hpp"
-#include "engine/client_host.hpp"
-#include "io/file.hpp"
+#include "guard/frame.hpp"
 #include "io/json.hpp"
 #include "io/sha256.hpp"
 #include "io/tensor/tensor_codec.hpp"
-#include "net/audit.hpp"
 #include "net/identity.hpp"
 #include "net/private_file.hpp"
+#include "net/revocations.hpp"
 #include "run/config_text.hpp"
 #include "run/exposed.hpp"
+#include "run/joining.hpp"
 #include "run/layout_digest.hpp"
-#include "run/model_keeper.hpp"
+#include "run/servable.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {
@@ -42,74 +40,38 @@ json figures_of(const ClientMetrics& m) {
   return out;
 }
 
-// What a reply is one of, for people who are asked once for each. The steps of a guard differ in
-// what they take along.
-std::string kind_of(const Reply& reply) {
-  std::string out = name_of(reply.kind);
-  if (reply.kind == TaskKind::kGuard && !reply.up.empty()) out += " " + reply.up.begin()->first;
-  return out;
+std::string tensor_words(const std::string& name, const Tensor& tensor) {
+  std::vector<std::string> shape;
+  for (const int64_t n : tensor.sizes()) shape.push_back(std::to_string(n));
+  return fmt::format("{} {} [{}], {}", name, c10::toString(tensor.scalar_type()), join(shape, ", "),
+                     human_bytes(static_cast<double>(tensor.nbytes())));
 }
 
-// One client from its identity to its model.
-class Joining {
- public:
-  explicit Joining(const JoinRequest& request) : request_(request) {}
+}  // namespace
 
-  // The steps, each after the one before.
-  Status check_identity();
-  Status connect();
-  Status understand();
-  Status load_data();
-  Status open_state();
-  Status build();
-  Status open_host();
-  Status enroll();
-  /// Whether the server would take this client, without joining.
-  Status ask();
-  /// Tells the server why this client cannot take part; its people may be able to mend that.
-  void tell(const Status& trouble);
-  Result<json> work();
+void Joining::tell_exposure() const {
+  for (const auto& [who, what] : exposed(*experiment_))
+    request_.log->info("exposure", {{"who", who}, {"what", what}});
+}
 
-  /// Who will see what of this client, before anything leaves.
-  void tell_exposure() const {
-    for (const auto& [who, what] : exposed(*experiment_))
-      request_.log->info("exposure", {{"who", who}, {"what", what}});
-  }
-
-  const FederationFacts& facts() const { return facts_; }
-  const Federation& federation() const { return *federation_; }
-  const Session& session() const { return *session_; }
-
- private:
-  Status handle(const TaskOffer& offer);
-  EnrollFacts claims() const;
-  /// Shows what leaves for the first time, and asks where somebody wants to be asked.
-  Status may_leave(const std::string& kind, const std::string& what);
-  Status note(AuditRecord::Direction direction, const Task& task, int64_t bytes,
-              const std::string& sha256, const std::string& outcome);
-  void keep_figures(const Evaluation& evaluation);
-  Result<json> finish();
-  std::string path(const char* name) const { return request_.state + "/" + name; }
-
-  const JoinRequest& request_;
-  std::unique_ptr<Transport> transport_;
-  FederationFacts facts_;
-  std::optional<Experiment> experiment_;
-  std::optional<Federation> federation_;
-  std::optional<Session> session_;
-  std::optional<DirLock> lock_;
-  std::unique_ptr<ClientStore> store_;
-  std::unique_ptr<AuditLog> audit_;
-  std::unique_ptr<ModelKeeper> models_;
-  std::unique_ptr<ClientHost> host_;
-  std::set<std::string> shown_;  // kinds, and of guards their steps
-  int64_t tasks_ = 0;
-  json figures_ = nullptr;
-};
+std::string Joining::first_words() const {
+  if (federation_->columns.empty() || !experiment_->data.columns.empty()) return "";
+  return fmt::format(
+      "; if it is the first, these inputs become everybody's: {} (the server's file has no [data] "
+      "columns)",
+      printable(join(federation_->columns, ", "), 300));
+}
 
 Status Joining::check_identity() {
   if (request_.transport.insecure) return ok();
   return load_identity(request_.transport.identity_dir, std::time(nullptr)).status();
+}
+
+void Joining::tell_of_revocations() const {
+  const auto& dir = request_.transport.identity_dir;
+  if (request_.transport.insecure || !std::filesystem::exists(dir + "/crl.pem")) return;
+  const auto news = Revocations(dir + "/crl.pem", dir + "/ca.pem").news(std::time(nullptr));
+  if (!news.empty()) request_.log->warning("revocations", {{"text", news}});
 }
 
 Status Joining::connect() {
@@ -128,7 +90,20 @@ Status Joining::understand() {
                 "the server's experiment means something else here (digest {}, there {}): another "
                 "version of tessera",
                 digest.substr(0, 12), facts_.config_digest.substr(0, 12));
-  return ok();
+  return at_place(check_servable(*experiment_), "the server's experiment");
+}
+
+Status Joining::obey(const PolicyVerdict& verdict, bool tells) {
+  if (verdict && tells) tell(status_there(verdict));
+  return status_here(verdict);
+}
+
+Status Joining::judge_experiment(bool tells) {
+  return obey(policy_.judge(*experiment_, facts_, request_.transport.server), tells);
+}
+
+Status Joining::judge_data(bool tells) {
+  return obey(policy_.judge(*experiment_, *federation_, *session_), tells);
 }
 
 Status Joining::load_data() {
@@ -178,6 +153,25 @@ Status Joining::open_state() {
     TESSERA_RETURN_IF_ERROR(write_file_atomic(place, bytes_of(ours.dump(1) + "\n")));
   }
   TESSERA_ASSIGN(audit_, AuditLog::open(path("audit.jsonl")));
+  return introduce();
+}
+
+// A directory has its name for good, so that the server can tell a restart from a second client.
+Status Joining::introduce() {
+  const auto place = path("state-id");
+  std::string id;
+  if (std::filesystem::exists(place)) {
+    TESSERA_ASSIGN(const auto bytes, read_file(place, kMaxStateText));
+    id = text_of(bytes);
+    if (id.size() != 32 || id.find_first_not_of("0123456789abcdef") != std::string::npos)
+      return fail(Error::kInvalid, "{}: damaged; use another --state", place);
+  } else {
+    std::random_device source;
+    for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", source());
+    TESSERA_RETURN_IF_ERROR(write_file_atomic(place, bytes_of(id)));
+  }
+  state_id_ = id;
+  transport_->introduce(id);
   return ok();
 }
 
@@ -192,6 +186,9 @@ Status Joining::open_host() {
                                        [this, &data](const ShownModel& shown) {
                                          return models_->keep(data, experiment_->run.rounds, shown);
                                        });
+  forms_.emplace(*session_, facts_.member);
+  TESSERA_ASSIGN(auto ledger, TaskLedger::open(path("tasks.json"), *session_));
+  ledger_.emplace(std::move(ledger));
   return ok();
 }
 
@@ -200,7 +197,6 @@ Status Joining::enroll() {
   TESSERA_RETURN_IF_ERROR(hello.status);
   const Task greeting{.client = facts_.member};
   TESSERA_RETURN_IF_ERROR(may_leave(
-      name_of(greeting.kind),
       fmt::format("enrolment: shape of a sample, {} class names, {} column names, sizes of the "
                   "training, validation, test and support parts, a digest of the data",
                   federation_->class_names.size(), federation_->columns.size())));
@@ -220,7 +216,13 @@ EnrollFacts Joining::claims() const {
           .columns = federation_->columns,
           .multi_label = federation_->multi_label_loss,
           .layout_digest = layout_digest(session_->model()),
-          .data_digest = federation_->data_digest};
+          .data_digest = data_digest()};
+}
+
+// Stable either way: the server tells by it whether a client came with other data.
+std::string Joining::data_digest() const {
+  return policy_.policy().data_digest ? federation_->data_digest
+                                      : sha256_hex(bytes_of("kept back " + state_id_));
 }
 
 Status Joining::ask() {
@@ -232,7 +234,7 @@ Status Joining::ask() {
 void Joining::tell(const Status& trouble) {
   const Task greeting{.client = facts_.member};
   const auto text = message(trouble);
-  if (!may_leave(name_of(greeting.kind), "why this client cannot take part: " + text).ok()) return;
+  if (!may_leave("why this client cannot take part: " + text).ok()) return;
   auto once = request_.transport;
   once.patient = false;  // it ends anyway, whether the server hears of it or not
   const auto transport = Transport::create(once);
@@ -249,6 +251,7 @@ Result<json> Joining::work() {
                                 {"number", facts_.member},
                                 {"clients", facts_.clients}});
   for (;;) {
+    TESSERA_RETURN_IF_ERROR(policy_.wait_for_hours());
     TESSERA_ASSIGN(const auto polled, transport_->poll());
     switch (polled.kind) {
       case Polled::Kind::kNothing:
@@ -269,44 +272,68 @@ Result<json> Joining::work() {
 }
 
 Status Joining::handle(const TaskOffer& offer) {
+  TESSERA_RETURN_IF_ERROR(policy_.may_fetch(offer.size));
   auto bytes = transport_->fetch(offer);
-  if (error_of(bytes.status()) == Error::kNotFound) return ok();  // taken back meanwhile
+  if (error_of(bytes.status()) == Error::kNotFound) {
+    // Taken back meanwhile. A server that goes on like that is asked less and less often.
+    policy_.rest(
+        std::min<int64_t>(30'000, 10 * (int64_t{1} << std::min<int64_t>(vanished_++, 12))));
+    return ok();
+  }
   TESSERA_RETURN_IF_ERROR(bytes.status());
+  vanished_ = 0;
   const auto size = std::ssize(*bytes);
+  policy_.pace(size);
   TESSERA_ASSIGN(const auto task, decode_task(std::make_shared<const Bytes>(*std::move(bytes))));
   TESSERA_RETURN_IF_ERROR(
       note(AuditRecord::Direction::kReceived, task, size, offer.ticket, "fetched"));
   request_.log->info("task",
                      {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", size}});
-  const auto reply = host_->handle(task);
+  auto done = answer(task, offer.ticket, size);
+  // Before the server has it: it would not be asked for again after a kill.
+  if (task.last && done.evaluation) keep_figures(*done.evaluation);
+  const auto reply = policy_.cleared(task, std::move(done));
   if (!reply.status.ok())
     request_.log->warning(
         "failed",
         {{"kind", name_of(task.kind)}, {"round", task.round}, {"reason", message(reply.status)}});
-  if (task.kind != TaskKind::kSettle)
-    TESSERA_RETURN_IF_ERROR(may_leave(kind_of(reply), leaving_text(reply)));
+  if (task.kind != TaskKind::kSettle) TESSERA_RETURN_IF_ERROR(may_leave(leaving_text(reply)));
   const auto answer = encode_reply(reply);
   const auto sha256 = sha256_hex(answer);
   // On the disk before it leaves: what left is in the log, whatever happens now.
   TESSERA_RETURN_IF_ERROR(
       note(AuditRecord::Direction::kSent, task, std::ssize(answer), sha256, "offered"));
   TESSERA_RETURN_IF_ERROR(audit_->sync());
-  // Before the server has it: it would not be asked for again after a kill.
-  if (task.last && reply.evaluation) keep_figures(*reply.evaluation);
   const auto sent = transport_->deliver(offer.ticket, answer);
   if (error_of(sent) == Error::kNotFound) {
     request_.log->warning("late", {{"kind", name_of(task.kind)}, {"round", task.round}});
     return note(AuditRecord::Direction::kSent, task, 0, sha256, message(sent));
   }
   TESSERA_RETURN_IF_ERROR(sent);
+  policy_.pace(std::ssize(answer));
   ++tasks_;
   request_.log->info(
       "sent", {{"kind", name_of(task.kind)}, {"round", task.round}, {"bytes", std::ssize(answer)}});
   return ok();
 }
 
-Status Joining::may_leave(const std::string& kind, const std::string& what) {
-  if (!shown_.insert(kind).second) return ok();
+Reply Joining::answer(Task task, const std::string& ticket, int64_t bytes) {
+  if (auto wrong = policy_.may_do(task, bytes); !wrong.ok()) return refused(task, wrong);
+  if (auto wrong = check_task(*session_, task); !wrong.ok()) return refused(task, wrong);
+  if (task.kind == TaskKind::kTrain || task.kind == TaskKind::kJoin ||
+      task.kind == TaskKind::kEvaluate) {
+    auto down = forms_->open(task);
+    if (!down.ok()) return refused(task, down.status());
+    task.down = *std::move(down);
+  }
+  if (auto wrong = ledger_->begin(task, ticket); !wrong.ok()) return refused(task, wrong);
+  auto reply = host_->handle(task);
+  if (task.kind == TaskKind::kSettle && reply.status.ok()) reply.status = ledger_->settled(task);
+  return reply;
+}
+
+Status Joining::may_leave(const std::string& what) {
+  if (!shown_.insert(what).second) return ok();
   request_.log->info("leaves this machine", {{"what", what}});
   if (request_.consent && !request_.consent(what))
     return fail(Error::kInterrupted, "nothing was sent: consent was not given");
@@ -356,23 +383,23 @@ Result<json> Joining::finish() {
   return out;
 }
 
-}  // namespace
-
 std::string leaving_text(const Reply& reply) {
+  if (!reply.status.ok())
+    return fmt::format("{}: why it was not done: {}", name_of(reply.kind), message(reply.status));
   std::vector<std::string> lines;
-  const auto add = [&](const std::string& name, const Tensor& tensor) {
-    std::vector<std::string> shape;
-    for (const int64_t n : tensor.sizes()) shape.push_back(std::to_string(n));
-    lines.push_back(fmt::format("{} {} [{}], {}", name, c10::toString(tensor.scalar_type()),
-                                join(shape, ", "),
-                                human_bytes(static_cast<double>(tensor.nbytes()))));
-  };
-  for (const auto& [name, tensor] : reply.up) add(name, tensor);
-  if (reply.evaluation) {
-    lines.push_back("counts of samples and of right answers, losses and scores of this client");
-    for (const auto& [name, tensor] : reply.evaluation->notes) add(name, tensor);
+  // A frame says nothing, and its size changes with every upload: what is shown is its content.
+  const auto plain = is_frame(reply.up) ? from_frame(reply.up, kMostDownload) : reply.up;
+  for (const auto& [name, tensor] : plain.ok() ? *plain : reply.up)
+    lines.push_back(tensor_words(name, tensor));
+  if (reply.kind == TaskKind::kTrain || reply.kind == TaskKind::kJoin)
+    lines.emplace_back("the mean training loss, seconds of work");
+  if (const auto& e = reply.evaluation) {
+    lines.emplace_back("counts of samples and of right answers, losses and scores of this client");
+    if (e->pre_confusion)
+      lines.emplace_back("how often each class of its test samples was taken for which");
+    for (const auto& [name, tensor] : e->notes) lines.push_back(tensor_words(name, tensor));
   }
-  if (lines.empty()) lines.push_back("no tensors");
+  if (lines.empty()) lines.emplace_back("no tensors");
   return fmt::format("{}: {}", name_of(reply.kind), join(lines, "; "));
 }
 
@@ -380,15 +407,18 @@ Result<json> join_federation(const JoinRequest& request) {
   try {
     Joining joining(request);
     TESSERA_RETURN_IF_ERROR(joining.check_identity());
+    joining.tell_of_revocations();
     TESSERA_RETURN_IF_ERROR(joining.connect());
     TESSERA_RETURN_IF_ERROR(joining.understand());
+    TESSERA_RETURN_IF_ERROR(joining.open_state());
+    TESSERA_RETURN_IF_ERROR(joining.judge_experiment(true));
     TESSERA_RETURN_IF_ERROR(joining.load_data());
     for (const auto& text : joining.federation().notes) request.log->info("data", {{"note", text}});
-    TESSERA_RETURN_IF_ERROR(joining.open_state());
     if (const auto built = joining.build(); !built.ok()) {
       joining.tell(built);
       return built;
     }
+    TESSERA_RETURN_IF_ERROR(joining.judge_data(true));
     TESSERA_RETURN_IF_ERROR(joining.open_host());
     joining.tell_exposure();
     TESSERA_RETURN_IF_ERROR(joining.enroll());
@@ -398,55 +428,6 @@ Result<json> join_federation(const JoinRequest& request) {
   } catch (const std::exception& error) {
     return fail(Error::kInternal, "{}", first_line(error.what()));
   }
-}
-
-std::vector<PreflightStep> preflight(const JoinRequest& request) {
-  auto impatient = request;
-  impatient.transport.patient = false;
-  Joining joining(impatient);
-  std::vector<PreflightStep> out;
-  const auto step = [&](const char* what, const std::function<Status()>& run,
-                        const std::function<std::string()>& detail) {
-    if (!out.empty() && !out.back().outcome.ok()) return;
-    Status status;
-    try {
-      status = run();
-    } catch (const std::exception& error) {
-      status = fail(Error::kInternal, "{}", first_line(error.what()));
-    }
-    out.push_back({what, status, status.ok() ? detail() : ""});
-  };
-  step(
-      "identity", [&] { return joining.check_identity(); },
-      [&] {
-        return request.transport.insecure ? "none: without TLS" : request.transport.identity_dir;
-      });
-  step(
-      "connection", [&] { return joining.connect(); },
-      [&] {
-        return fmt::format("{}: federation '{}', here known as '{}'", request.transport.server,
-                           joining.facts().title, joining.facts().name);
-      });
-  step(
-      "experiment", [&] { return joining.understand(); },
-      [&] { return fmt::format("{} clients", joining.facts().clients); });
-  step(
-      "data", [&] { return joining.load_data(); },
-      [&] {
-        const auto& data = joining.federation().clients.front();
-        return fmt::format("{} training, {} test samples", data.size(Part::kTrain),
-                           data.size(Part::kTest));
-      });
-  step(
-      "model and method", [&] { return joining.build(); },
-      [&] {
-        return fmt::format("{}, {} parameters", joining.session().info().name,
-                           joining.session().model().layout().numel());
-      });
-  step(
-      "enrolment", [&] { return joining.ask(); },
-      [] { return std::string("the server would take this client"); });
-  return out;
 }
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include "engine/grpc/transport.hpp"
 #include "engine/task.hpp"
 #include "net/log.hpp"
+#include "run/policy.hpp"
 
 namespace tessera {
 
@@ -22,8 +23,10 @@ struct JoinRequest {
   /// What the client remembers, its audit log and its model. One of another federation is refused.
   std::string state;
   Log* log = nullptr;  // never null
-  /// Asked before something of a new kind leaves the machine for the first time, with the text of
-  /// leaving_text(); false ends it all. Empty: nobody is asked.
+  /// What its owner lets leave; the strict default where no file says otherwise.
+  Policy policy = {};
+  /// Asked before something leaves the machine that has other names, types or shapes than what was
+  /// agreed to, with the text of leaving_text(); false ends it all. Empty: nobody is asked.
   std::function<bool(const std::string& text)> consent;
 };
 
@@ -36,12 +39,14 @@ Result<nlohmann::json> join_federation(const JoinRequest& request);
 struct PreflightStep {
   std::string what;
   Status outcome;
-  std::string detail;  // of a good one
+  std::string detail;                   // of a good one
+  std::vector<std::string> words = {};  // further lines for people
 };
 /// Tries everything that join would do before its first task, and changes nothing.
 std::vector<PreflightStep> preflight(const JoinRequest& request);
 
-/// What a reply would take out of this machine: names, shapes, bytes; a line each.
+/// What a reply would take out of this machine: names, types, shapes, bytes, and the words of an
+/// error. The same text means the same content but for the numbers.
 std::string leaving_text(const Reply& reply);
 
 }  // namespace tessera

@@ -65,7 +65,7 @@ struct PolicyGuards {
   }
 };
 struct PolicySend {
-  std::string largest_message, columns, categories, exhibits = "numbers";
+  std::string largest_message, columns, categories, exhibits = "all";
   int64_t most_categories = 100;
   bool class_counts = true, evaluation = true, confusion = true, losses = true, data_digest = true;
   static void options(auto& o, auto&& f) {

@@ -45,7 +45,7 @@ struct Policy {
                                         // does not declare them
   int64_t most_categories = 100;        // values of such a column
   bool class_counts = true, evaluation = true, confusion = true, losses = true, data_digest = true;
-  Exhibits exhibits = Exhibits::kNumbers;
+  Exhibits exhibits = Exhibits::kAll;
 
   // [when]: local time; the day of a stretch is the one on which it begins, Monday first.
   std::vector<DayHours> hours;  // empty: always

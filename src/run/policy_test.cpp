@@ -60,7 +60,7 @@ TEST(Policy, TheDefaultIsWhatTheDocumentSays) {
   const Policy policy;
   EXPECT_EQ(policy.largest_sent, 1073741824);
   EXPECT_EQ(policy.largest_received, 1073741824);
-  EXPECT_EQ(policy.exhibits, Exhibits::kNumbers);
+  EXPECT_EQ(policy.exhibits, Exhibits::kAll);
   EXPECT_TRUE(policy.categories.empty());
   EXPECT_FALSE(policy.columns);
   EXPECT_TRUE(policy.evaluation && policy.losses && policy.class_counts && policy.confusion);
