@@ -10,6 +10,7 @@
 #include <functional>
 #include <sstream>
 
+#include "engine/grpc/caller.hpp"
 #include "engine/grpc/credentials.hpp"
 #include "engine/grpc/federation.grpc.pb.h"
 #include "engine/grpc/transport.hpp"
@@ -95,6 +96,7 @@ void slow_loris(const Asked& asked) {
   ASSERT_TRUE(credentials.ok()) << credentials.status();
   const auto stub = v1::Federation::NewStub(grpc::CreateChannel(asked.address, *credentials));
   grpc::ClientContext context;
+  context.AddMetadata(kProcessHeader, asked.transport.process());
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
   v1::StoredReply stored;
   const auto writer = stub->Deliver(&context, &stored);
@@ -139,6 +141,14 @@ const std::vector<Case>& cases() {
          return asked.framed(up);
        }),
        "weight"},
+      {"weight of many", simple([](const Asked& asked) {
+         auto up = asked.honest();
+         up["weight"] = at::scalar_tensor(1e15, at::kDouble);
+         return asked.framed(up);
+       }),
+       "its upload asks to count as 1e+15 samples, and it enrolled with"},
+      {"1e14 everywhere", model([](const Tensor& w) { return at::full_like(w, 1e14); }),
+       "(guard 'reject')"},
       {"missing tensor", simple([](const Asked& asked) {
          auto up = asked.honest();
          up.erase("weight");
@@ -174,6 +184,7 @@ class Lying : public FederationPlay {
     const auto identity = identities_ + "/id-d";
     auto transport = Transport::create({.server = address_, .identity_dir = identity});
     ASSERT_TRUE(transport.ok()) << transport.status();
+    (*transport)->introduce(slurp(path("state-d/state-id")));  // as if it had been started again
     ASSERT_TRUE((*transport)->describe().ok());
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(120);
     Bytes first;
