@@ -7,12 +7,12 @@ cd "$root"
 packages_without_torch=(
   g++ cmake ninja-build ccache git ca-certificates
   libfmt-dev libabsl-dev nlohmann-json3-dev
-  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libzstd-dev
+  libsqlite3-dev zlib1g-dev liblzma-dev libssl-dev libcurl4-openssl-dev libzstd-dev libtomlplusplus-dev
   libgtest-dev libgmock-dev
 )
 packages_build=(
   "${packages_without_torch[@]}"
-  libtorch-dev libopenblas-dev libcli11-dev libtomlplusplus-dev
+  libtorch-dev libopenblas-dev libcli11-dev
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libbenchmark-dev
   libopenmpi-dev openmpi-bin
   dataset-fashion-mnist

@@ -235,6 +235,41 @@ def make_json():
     cuts("json/bad", b'{"a": [1, "b"]}', 1, 6, 12, 14)
 
 
+def make_policy():
+    example = (ROOT.parents[2] / "examples/policy.toml").read_bytes()
+    put("policy/ok-example", example)
+    put("policy/ok-empty", b"")
+    put("policy/ok-lists", b"""[experiment]
+digests = "%s"
+[guards]
+require = "dp,dp-sgd"
+max_epsilon = 8
+max_sample_epsilon = 0.5
+[send]
+categories = ["sex", "a, b"]
+most_categories = 12
+exhibits = "all"
+[when]
+hours = ["6:00-8:30", "22:00 - 24:00"]
+""" % (b"0f" * 32))
+    cuts("policy/bad", example, 700, 1200)
+    for name, text in {
+        "unknown": b"[send]\ncolums = []\n",
+        "section": b"[sent]\ncolumns = []\n",
+        "list": b"[[send]]\nname = \"x\"\n",
+        "value": b"send = 3\n",
+        "type": b"[send]\nlosses = \"no\"\n",
+        "size": b"[send]\nlargest_message = \"64 Mb\"\n",
+        "hours": b"[when]\nhours = \"20:00-20:00\"\n",
+        "day": b"[when]\ndays = \"monday\"\n",
+        "bracket": b"[=\n",
+        "letter": "[send]\nlosses = true\nmost_categories = 3 \u00a7\n".encode(),
+        "key": b"[send]\n\"a\\nb\" = 1\n",
+        "deep": b"a = " + b"[" * 300,
+    }.items():
+        put(f"policy/bad-{name}", text)
+
+
 def make_schema():
     def schema(shape, columns, pixels=False):
         return json.dumps({"sample_shape": shape, "pixels": pixels, "columns": [
@@ -588,8 +623,28 @@ def make_envelope():
         numbers, rows, tables[0], ("confusion/post", "I64", [3, 3], wholes(3, 1, *[0] * 7))]))
     put("envelope/bad-reply-notes", message(meta("train"), [numbers, ("notes/a", *model)]))
 
+    def figures(place, value):
+        values = list(row) * 4
+        values[place] = value
+        return message(meta("evaluate"), [numbers, ("metrics", "F64", [4, 9], doubles(*values))])
+
+    def trained(loss, seconds):
+        return message(meta("train"), [("numbers", "F64", [1, 2], doubles(loss, seconds))])
+
+    put("envelope/ok-reply-diverged", figures(2, float("inf")))
+    put("envelope/ok-reply-loss-below-0", trained(-3.0, 0.0))
+    put("envelope/bad-reply-auroc", figures(7, 1e300))
+    put("envelope/bad-reply-f1-below-0", figures(4, -0.5))
+    put("envelope/bad-reply-calibration", figures(8, float("inf")))
+    put("envelope/bad-reply-loss", trained(1e300, 0.0))
+    put("envelope/bad-reply-seconds", trained(0.5, float("inf")))
+    put("envelope/bad-reply-seconds-nan", trained(0.5, float("nan")))
+    put("envelope/bad-reply-reason", message(meta("train", error="busy", message="x" * 1001), [numbers]))
+    put("envelope/bad-reply-long-name", message(meta("hello", **dict(hello, name="n" * 257)), [numbers]))
+    put("envelope/bad-reply-samples", message(meta("hello", **dict(hello, train="1" + "0" * 18)), [numbers]))
+
 
 for make in (make_safetensors, make_npy, make_npz, make_images, make_csv, make_tar, make_unpack,
-             make_archive, make_json, make_schema, make_script_scan, make_chunk, make_envelope,
+             make_archive, make_json, make_policy, make_schema, make_script_scan, make_chunk, make_envelope,
              make_secure_sum):
     make()
