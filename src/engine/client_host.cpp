@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <cstring>
 #include <exception>
 
@@ -65,7 +66,9 @@ Reply ClientHost::handle(const Task& task) {
   const auto* client = find(task.client);
   if (client == nullptr)
     return refused(task, fail(Error::kNotFound, "there is no client {} here", task.client));
-  if (auto wrong = check_task(session_, task); !wrong.ok()) return refused(task, std::move(wrong));
+  // An audit looks at the upload that would come next.
+  if (auto wrong = check_task(session_, task, session_.rounds() + 1); !wrong.ok())
+    return refused(task, std::move(wrong));
   try {
     const auto opened = needs_data(task.kind) ? open(*client) : OpenClient{*client, {}, {}};
     if (!opened.ok())
@@ -187,7 +190,7 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
   if (out.status.ok())
     out.status = store_.stage(client.id, task.round, task.attempt, std::move(step.next));
   out.up = std::move(step.upload);
-  out.loss = step.loss;
+  out.loss = session_.guard().hides_loss() && !session_.guard().hides() ? std::nan("") : step.loss;
   out.cpu_seconds = spent;
   return out;
 }

@@ -14,9 +14,9 @@ Status within(const char* what, int64_t value, int64_t least, int64_t most) {
   return fail(Error::kInvalid, "{} {}: this experiment has {} to {}", what, value, least, most);
 }
 
-Status check_training(const Session& session, const Task& task, bool newcomer) {
+Status check_training(const Task& task, bool newcomer, int64_t last) {
   if (newcomer) return fail(Error::kInvalid, "it is a newcomer, and newcomers do not train");
-  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, session.rounds()));
+  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, last));
   return within("attempt", task.attempt, 1, INT64_MAX);
 }
 
@@ -56,14 +56,14 @@ TensorDict with_rows(TensorDict example, const TensorDict& down) {
     auto shape = tensor.sizes().vec();
     for (size_t axis = 0; axis < shape.size(); ++axis)
       if (shape[axis] == 0) shape[axis] = sent->second.size(static_cast<int64_t>(axis));
-    tensor = tensor.new_empty({1}).expand(shape);
+    if (tensor.numel() == 0) tensor = tensor.new_empty({1}).expand(shape);
   }
   return example;
 }
 
 }  // namespace
 
-Status check_task(const Session& session, const Task& task) {
+Status check_task(const Session& session, const Task& task, int64_t last) {
   const bool newcomer = session.is_newcomer(task.client);
   const auto checked = [&] {
     switch (task.kind) {
@@ -71,7 +71,7 @@ Status check_task(const Session& session, const Task& task) {
       case TaskKind::kSettle:
         return ok();
       case TaskKind::kTrain:
-        return check_training(session, task, newcomer);
+        return check_training(task, newcomer, last);
       case TaskKind::kJoin:
         return check_exchange(session, task, newcomer);
       case TaskKind::kEvaluate:

@@ -9,8 +9,9 @@ namespace tessera {
 
 /// Whether this run can have such a task for that client, whatever came before: its kind against
 /// what the client is, its round and attempt against the experiment. kInvalid in one sentence. The
-/// same on every engine; what depends on earlier tasks is the TaskLedger's.
-Status check_task(const Session& session, const Task& task);
+/// same on every engine; what depends on earlier tasks is the TaskLedger's. `last`: the last round
+/// that may be trained.
+Status check_task(const Session& session, const Task& task, int64_t last);
 
 /// What downloads of one client look like, learned from a server that the client makes for itself.
 /// Borrows the session. Thread-safe.

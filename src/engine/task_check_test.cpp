@@ -36,30 +36,30 @@ TEST(TaskCheck, RoundsAndAttemptsAreThoseOfTheExperiment) {
   const Trio trio;  // five rounds
   const auto& session = *trio.session;
   for (const int64_t round : {1, 5})
-    EXPECT_THAT(check_task(session, trio.train(0, round)), Succeeds());
+    EXPECT_THAT(check_task(session, trio.train(0, round), 5), Succeeds());
   for (const int64_t round : {-1, 0, 6, 1000})
-    EXPECT_THAT(check_task(session, trio.train(0, round)),
+    EXPECT_THAT(check_task(session, trio.train(0, round), 5),
                 FailsWith(Error::kInvalid, "this experiment has 1 to 5"));
-  EXPECT_THAT(check_task(session, trio.train(0, 1, 0)), FailsWith(Error::kInvalid, "attempt 0"));
-  EXPECT_THAT(check_task(session, trio.evaluate(0, 6)), Succeeds());
-  EXPECT_THAT(check_task(session, trio.evaluate(0, 7)), FailsWith(Error::kInvalid, "1 to 6"));
+  EXPECT_THAT(check_task(session, trio.train(0, 1, 0), 5), FailsWith(Error::kInvalid, "attempt 0"));
+  EXPECT_THAT(check_task(session, trio.evaluate(0, 6), 5), Succeeds());
+  EXPECT_THAT(check_task(session, trio.evaluate(0, 7), 5), FailsWith(Error::kInvalid, "1 to 6"));
   auto last = trio.evaluate(0, 5);
   last.last = true;
-  EXPECT_THAT(check_task(session, last), FailsWith(Error::kInvalid, "not the last of 5 rounds"));
+  EXPECT_THAT(check_task(session, last, 5), FailsWith(Error::kInvalid, "not the last of 5 rounds"));
 }
 
 TEST(TaskCheck, KindsAreForThoseWhomTheyAreFor) {
   const Trio trio({}, 1);
   const auto& session = *trio.session;
-  EXPECT_THAT(check_task(session, join(0)), FailsWith(Error::kInvalid, "it is no newcomer"));
-  EXPECT_THAT(check_task(session, trio.train(2, 1)),
+  EXPECT_THAT(check_task(session, join(0), 5), FailsWith(Error::kInvalid, "it is no newcomer"));
+  EXPECT_THAT(check_task(session, trio.train(2, 1), 5),
               FailsWith(Error::kInvalid, "newcomers do not train"));
   // Counting knows no exchanges.
-  EXPECT_THAT(check_task(session, join(2)),
+  EXPECT_THAT(check_task(session, join(2), 5),
               FailsWith(Error::kInvalid, "no exchange with newcomers"));
   const Task guard{.client = 0, .kind = TaskKind::kGuard, .round = 1, .attempt = 1};
-  EXPECT_THAT(check_task(session, guard), FailsWith(Error::kInvalid, "no secure aggregation"));
-  EXPECT_THAT(check_task(guarded(trio, secure()), guard), Succeeds());
+  EXPECT_THAT(check_task(session, guard, 5), FailsWith(Error::kInvalid, "no secure aggregation"));
+  EXPECT_THAT(check_task(guarded(trio, secure()), guard, 5), Succeeds());
 }
 
 TEST(TaskCheck, AJoinTouchesNoStateOfAnOrdinaryClient) {

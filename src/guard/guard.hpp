@@ -83,17 +83,17 @@ class Guard {
   /// then nothing is sealed or opened, but protect()ed and summed (guard/upload_words.hpp).
   bool hides() const { return options_.secure.has_value(); }
   /// Whether clients tell no training loss: it would say of the samples what the noise of training
-  /// hides. It is NaN then.
-  bool hides_loss() const { return options_.dp_sgd && options_.dp_sgd->sigma > 0; }
+  /// hides, or of the client what its own noise hides from the server. It is NaN then.
+  bool hides_loss() const { return trains_with_noise() || noise_of_clients() || (dp() && hides()); }
 
   /// Whether somebody was promised that nothing but what is masked, or covered by noise, leaves a
   /// client.
-  bool promises() const { return hides() || dp() || hides_loss(); }
+  bool promises() const { return hides() || dp() || trains_with_noise(); }
   /// Whether this end draws noise from the system, so that the same work done twice would be told
   /// with two noises, whose mean has less.
   bool draws_fresh_noise() const {
     return (noise_of_clients() && options_.dp->entropy == "system") ||
-           (hides_loss() && options_.dp_sgd->entropy == "system");
+           (trains_with_noise() && options_.dp_sgd->entropy == "system");
   }
 
   /// On the client. `down` is what it was sent, not framed; `key` decides how int8 rounds. What
@@ -135,6 +135,7 @@ class Guard {
   bool compresses() const { return options_.compress.has_value(); }
   /// Whether there is a guarantee to keep: without noise dp is a clip.
   bool dp() const { return options_.dp && options_.dp->sigma > 0; }
+  bool trains_with_noise() const { return options_.dp_sgd && options_.dp_sgd->sigma > 0; }
   double bound() const;  // of a change; 0: none
   /// Where the server must see single uploads, each has noise of its own.
   bool noise_of_clients() const { return dp() && !run_.sums; }

@@ -39,17 +39,21 @@ PolicyVerdict HeldPolicy::judge(const Experiment& experiment, const FederationFa
 }
 
 PolicyVerdict HeldPolicy::judge(const Experiment& experiment, const Federation& federation,
-                                const Session& session) {
+                                const Session& session, ClientId member) {
   const auto& own = federation.clients.front();
-  if (offer_.sample_epsilon)
-    offer_.sample_epsilon =
-        samples_spent(experiment, {own.size(Part::kTrain)}, experiment.run.rounds)->epsilon;
+  if (offer_.sample_epsilon) {
+    // Of this member: the others' samples are not known here, and left out of the reckoning.
+    std::vector<int64_t> samples(static_cast<size_t>(session.clients()), 0);
+    if (!session.is_newcomer(member)) samples[static_cast<size_t>(member)] = own.size(Part::kTrain);
+    const auto spent = samples_spent(experiment, samples, experiment.run.rounds);
+    offer_.sample_epsilon = spent ? std::optional(spent->epsilon) : std::nullopt;
+  }
   offer_.sample_shape = federation.sample_shape, offer_.classes = federation.classes;
   std::vector<std::string> declared;
   if (const auto categories = declared_categories(experiment.data); categories.ok())
     for (const auto& [name, texts] : *categories) declared.push_back(name);
   offer_.columns = offered_columns(federation.input, declared);
-  offer_.largest_upload = session.is_newcomer(0) ? 0 : upload_bytes(session);
+  offer_.largest_upload = session.is_newcomer(member) ? 0 : upload_bytes(session);
   return check_offer(policy_, offer_);
 }
 
@@ -71,7 +75,8 @@ Status HeldPolicy::may_do(const Task& task, int64_t bytes) {
 
 Reply HeldPolicy::cleared(const Task& task, Reply reply) {
   auto out = stripped(policy_, offer_, std::move(reply));
-  const auto bytes = encoded_size(out.up);
+  const auto bytes =
+      encoded_size(out.up) + (out.evaluation ? encoded_size(out.evaluation->notes) : 0);
   const auto verdict = check_reply(policy_, offer_, out, bytes);
   if (!verdict) return out;
   log_.warning("policy", {{"text", verdict->here}});

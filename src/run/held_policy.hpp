@@ -27,9 +27,9 @@ class HeldPolicy {
   /// Before the data are read. `server` as it is called, "HOST:PORT".
   PolicyVerdict judge(const Experiment& experiment, const FederationFacts& facts,
                       const std::string& server);
-  /// Once the data and the method are known; after the other one.
+  /// Once the data and the method are known; after the other one. `member` is the client's number.
   PolicyVerdict judge(const Experiment& experiment, const Federation& federation,
-                      const Session& session);
+                      const Session& session, ClientId member);
   /// Whether a task of that many bytes may be fetched at all.
   Status may_fetch(int64_t bytes) const;
   /// Fine, or what the server is told.

@@ -103,7 +103,7 @@ Status Joining::judge_experiment(bool tells) {
 }
 
 Status Joining::judge_data(bool tells) {
-  return obey(policy_.judge(*experiment_, *federation_, *session_), tells);
+  return obey(policy_.judge(*experiment_, *federation_, *session_, facts_.member), tells);
 }
 
 Status Joining::load_data() {
@@ -272,7 +272,10 @@ Result<json> Joining::work() {
 }
 
 Status Joining::handle(const TaskOffer& offer) {
-  TESSERA_RETURN_IF_ERROR(policy_.may_fetch(offer.size));
+  if (const auto no = policy_.may_fetch(offer.size); !no.ok()) {
+    tell(no);
+    return no;
+  }
   auto bytes = transport_->fetch(offer);
   if (error_of(bytes.status()) == Error::kNotFound) {
     // Taken back meanwhile. A server that goes on like that is asked less and less often.
@@ -319,7 +322,8 @@ Status Joining::handle(const TaskOffer& offer) {
 
 Reply Joining::answer(Task task, const std::string& ticket, int64_t bytes) {
   if (auto wrong = policy_.may_do(task, bytes); !wrong.ok()) return refused(task, wrong);
-  if (auto wrong = check_task(*session_, task); !wrong.ok()) return refused(task, wrong);
+  if (auto wrong = check_task(*session_, task, session_->rounds()); !wrong.ok())
+    return refused(task, wrong);
   if (task.kind == TaskKind::kTrain || task.kind == TaskKind::kJoin ||
       task.kind == TaskKind::kEvaluate) {
     auto down = forms_->open(task);
