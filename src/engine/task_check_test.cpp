@@ -109,7 +109,7 @@ TEST(DownloadForms, AFrameIsOpenedOnlyAsFarAsTheMethodNeeds) {
 std::string ticket(const Task& task) {
   return std::to_string(static_cast<int>(task.kind)) + "/" + std::to_string(task.round) + "/" +
          std::to_string(task.attempt) + "/" +
-         (task.down.empty() ? "" : std::to_string(task.down.begin()->second.sum().item<float>()));
+         (task.down.contains("w") ? std::to_string(task.down.at("w").sum().item<float>()) : "");
 }
 
 class Ledger : public ::testing::Test {

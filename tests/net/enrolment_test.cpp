@@ -79,9 +79,11 @@ TEST_F(Enrolment, OfTwoCopiesOfOneStateTheFirstIsTold) {
   make_identities();
   start_everybody();
   ASSERT_TRUE(server_->wait_until([&] { return rounds_done("state") >= 1; }));
+  clients_["b"]->signal(SIGSTOP);  // its files stand still meanwhile
   std::filesystem::copy(path("state-b"), path("state-copy"),
                         std::filesystem::copy_options::recursive);
   std::filesystem::remove(path("state-copy/.lock"));
+  clients_["b"]->signal(SIGCONT);
   auto twin = join_words("b");
   for (auto& word : twin)
     if (word == path("state-b")) word = path("state-copy");
