@@ -71,7 +71,8 @@ inline std::string taken(TaskBoard& board) {
   return fmt::format("{} {}", reply->member, text_of(*reply->bytes));
 }
 
-/// Files below the spool's directory but for the two that are always there, tickets cut to 4 digits.
+/// Files below the spool's directory but for the two that are always there, tickets cut to 4
+/// digits.
 inline std::vector<std::string> spooled(const std::string& dir) {
   std::vector<std::string> out;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {

@@ -49,7 +49,6 @@ TEST_F(ForeignNetwork, IsTheOneThatTheUserNames) {
   ASSERT_THAT(experiment, Succeeds());
   EXPECT_EQ(experiment->model.file, mine);
   EXPECT_THAT(parsed("[model]\nname = \"mlp100\""), Succeeds());
-  EXPECT_THAT(parsed("[model]\nname = \"mlp100\"\nfile = \"\""), Succeeds());
 }
 
 TEST_F(ForeignNetwork, OfASavedModelIsTheOneThatTheUserNames) {

@@ -193,8 +193,7 @@ std::string round_words(const Policy& policy, const Offer& offer) {
 
 std::string evaluation_words(const Policy& policy) {
   if (!policy.evaluation) return "leaves at evaluations: nothing but that it is not allowed";
-  const char* notes = policy.exhibits == Exhibits::kAll
-                          ? "; all that the method notes, pictures too"
+  const char* notes = policy.exhibits == Exhibits::kAll ? "; all that the method notes"
                       : policy.exhibits == Exhibits::kNumbers
                           ? "; what the method notes, if it is less than one sample"
                           : "";

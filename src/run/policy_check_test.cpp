@@ -278,6 +278,7 @@ TEST(PolicyReply, NotesAsLargeAsASampleAreLeftOut) {
   numbers.evaluation->notes = {{"alpha", at::zeros({783})}};
   pictures.evaluation->notes = {{"a", at::zeros({392})}, {"b", at::zeros({14, 28})}};
   auto policy = named_policy();
+  policy.exhibits = Exhibits::kNumbers;
   EXPECT_EQ(why_here(check_reply(policy, offer, numbers, 10)), "allowed");
   EXPECT_EQ(why_here(check_reply(policy, offer, pictures, 10)),
             "p.toml: send.exhibits = \"numbers\": the answer holds notes of 784 numbers");
@@ -296,7 +297,11 @@ TEST(PolicyReply, NotesAsLargeAsASampleAreLeftOut) {
 }
 
 TEST(PolicyWords, SayWhatLeavesAndWhatStays) {
-  const auto words = join(leaving_words(named_policy(), clinics()), "\n");
+  auto policy = named_policy();
+  EXPECT_THAT(join(leaving_words(policy, clinics()), "\n"),
+              HasSubstr("; all that the method notes"));
+  policy.exhibits = Exhibits::kNumbers;
+  const auto words = join(leaving_words(policy, clinics()), "\n");
   EXPECT_EQ(words,
             "policy: p.toml; to server 'fed.example', experiment 'clinics', SHA-256 " +
                 std::string(64, 'a') +

@@ -308,13 +308,13 @@ Result<nlohmann::json> summarize_run(const Experiment& experiment, const Roster&
   // Rounds that did not count have been answered all the same.
   if (const auto spent =
           privacy_spent(experiment, std::ssize(roster.clients), experiment.run.rounds))
-    out["privacy"] = {{"epsilon", number(spent->epsilon)},
-                      {"delta", spent->delta},
-                      {"server_epsilon",
-                       spent->server_epsilon ? number(*spent->server_epsilon) : json(nullptr)},
-                      {"simulated", spent->simulated},
-                      {"rate", spent->rate},
-                      {"of_uploads", spent->of_uploads}};
+    out["privacy"] = {
+        {"epsilon", number(spent->epsilon)},
+        {"delta", spent->delta},
+        {"server_epsilon", spent->server_epsilon ? number(*spent->server_epsilon) : json(nullptr)},
+        {"simulated", spent->simulated},
+        {"rate", spent->rate},
+        {"of_uploads", spent->of_uploads}};
   if (const auto spent = samples_spent(experiment, roster.train_sizes(), experiment.run.rounds))
     out["sample_privacy"] = {
         {"epsilon", number(spent->epsilon)}, {"delta", spent->delta},     {"rate", spent->rate},
