@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+
+#include "base/key.hpp"
 #include "engine/task_ledger.hpp"
 #include "engine/testing.hpp"
 #include "guard/frame.hpp"
@@ -110,6 +113,52 @@ std::string ticket(const Task& task) {
   return std::to_string(static_cast<int>(task.kind)) + "/" + std::to_string(task.round) + "/" +
          std::to_string(task.attempt) + "/" +
          (task.down.contains("w") ? std::to_string(task.down.at("w").sum().item<float>()) : "");
+}
+
+// Whatever the bytes of a task say: what gets through is a task that the run can have. More than
+// the usual number: TESSERA_MUTATIONS.
+TEST(TaskCheck, NoMutatedTaskThatGetsThroughIsNoneOfTheRun) {
+  const auto* asked = std::getenv("TESSERA_MUTATIONS");
+  const int64_t count = asked ? std::atoll(asked) : 3000;
+  const Trio trio({}, 1);
+  const auto session = guarded(trio, secure());
+  const DownloadForms forms(session, 0);
+  auto framed = trio.train(0, 3);
+  framed.down = *in_frame(trio.down, 3);
+  std::vector<Bytes> seeds;
+  for (const auto& task : {trio.train(0, 1), trio.evaluate(0, 2), Trio::settle(0, 1, true), join(2),
+                           framed, Task{.kind = TaskKind::kGuard, .round = 1, .attempt = 1}})
+    seeds.push_back(encode_task(task));
+  int64_t decoded = 0, passed = 0;
+  Rng rng(27);
+  for (int64_t i = 0; i < count; ++i) {
+    auto bytes = seeds[rng.below(seeds.size())];
+    for (uint64_t n = 1 + rng.below(3); n > 0; --n) {
+      const auto at = rng.below(bytes.size());
+      if (rng.below(8) == 0)
+        bytes.resize(at + 1);
+      else if (rng.below(3) == 0)
+        bytes[at] = static_cast<uint8_t>('0' + rng.below(10));
+      else
+        bytes[at] ^= static_cast<uint8_t>(1U << rng.below(8));
+    }
+    const auto task = decode_task(std::make_shared<const Bytes>(std::move(bytes)));
+    if (!task.ok()) continue;
+    ++decoded;
+    if (!check_task(session, *task, 5).ok()) continue;
+    if (task->kind == TaskKind::kTrain || task->kind == TaskKind::kEvaluate) {
+      const auto down = forms.open(*task);
+      if (!down.ok()) continue;
+      EXPECT_EQ(down->at("w").sizes(), at::IntArrayRef{1});
+      EXPECT_GE(task->round, 1);
+      EXPECT_LE(task->round, task->kind == TaskKind::kTrain ? 5 : 6);
+    }
+    EXPECT_NE(task->kind, TaskKind::kJoin) << "behind secure aggregation nobody introduces itself";
+    ++passed;
+  }
+  EXPECT_GT(decoded, count / 50);
+  EXPECT_GT(passed, 0);
+  EXPECT_LT(passed, decoded);
 }
 
 class Ledger : public ::testing::Test {

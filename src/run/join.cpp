@@ -196,10 +196,15 @@ Status Joining::enroll() {
   const auto hello = host_->handle({.client = facts_.member});
   TESSERA_RETURN_IF_ERROR(hello.status);
   const Task greeting{.client = facts_.member};
-  TESSERA_RETURN_IF_ERROR(may_leave(
-      fmt::format("enrolment: shape of a sample, {} class names, {} column names, sizes of the "
-                  "training, validation, test and support parts, a digest of the data",
-                  federation_->class_names.size(), federation_->columns.size())));
+  // By name: who is asked must see what it says yes to.
+  constexpr size_t kShown = 2000;
+  TESSERA_RETURN_IF_ERROR(may_leave(fmt::format(
+      "enrolment: shape of a sample; {} class names: {}; {} inputs{}{}; sizes of the training, "
+      "validation, test and support parts; {}",
+      federation_->class_names.size(), printable(join(federation_->class_names, ", "), kShown),
+      federation_->columns.size(), federation_->columns.empty() ? " with names" : ": ",
+      printable(join(federation_->columns, ", "), kShown),
+      policy_.policy().data_digest ? "a digest of the data" : "no digest of the data")));
   const auto said = encode_reply(hello);
   TESSERA_RETURN_IF_ERROR(note(AuditRecord::Direction::kSent, greeting, std::ssize(said),
                                sha256_hex(said), "enrolment"));
