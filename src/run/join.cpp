@@ -305,7 +305,8 @@ Status Joining::handle(const TaskOffer& offer) {
     request_.log->warning(
         "failed",
         {{"kind", name_of(task.kind)}, {"round", task.round}, {"reason", message(reply.status)}});
-  if (task.kind != TaskKind::kSettle) TESSERA_RETURN_IF_ERROR(may_leave(leaving_text(reply)));
+  if (task.kind != TaskKind::kSettle)
+    TESSERA_RETURN_IF_ERROR(may_leave(leaving_text(reply) + meaning(reply)));
   const auto answer = encode_reply(reply);
   const auto sha256 = sha256_hex(answer);
   // On the disk before it leaves: what left is in the log, whatever happens now.
@@ -339,6 +340,14 @@ Reply Joining::answer(Task task, const std::string& ticket, int64_t bytes) {
   auto reply = host_->handle(task);
   if (task.kind == TaskKind::kSettle && reply.status.ok()) reply.status = ledger_->settled(task);
   return reply;
+}
+
+// What the method declares that an upload tells the server, behind the guards of the experiment.
+std::string Joining::meaning(const Reply& reply) const {
+  if (!reply.status.ok() || reply.kind != TaskKind::kTrain) return "";
+  for (const auto& [who, what] : exposed(*experiment_))
+    if (who == "server") return "; what it is: " + what;
+  return "";
 }
 
 Status Joining::may_leave(const std::string& what) {

@@ -66,6 +66,8 @@ class Joining {
   Status obey(const PolicyVerdict& verdict, bool tells);
   EnrollFacts claims() const;
   std::string data_digest() const;
+  /// In words, behind the names and shapes of an upload; else empty.
+  std::string meaning(const Reply& reply) const;
   /// Shows what leaves, each time that it is something else, and asks where somebody wants to be
   /// asked.
   Status may_leave(const std::string& what);

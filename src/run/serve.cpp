@@ -195,13 +195,15 @@ Result<nlohmann::json> Serving::play() {
 
 Session Serving::bounded(const Session& session) {
   const auto& guards = session.guard().options();
-  // These have a bound of their own, or hide what there is to measure.
-  if (guards.reject || guards.clip || guards.dp || guards.secure) return session;
+  // These have a bound of their own.
+  if (!guards.secure && (guards.reject || guards.clip || guards.dp)) return session;
   const auto unbounded = [&](const std::string& why) {
     request_.log->warning("no bound on uploads",
                           {{"text", why + ": one member can ruin the common model"}});
     return session;
   };
+  if (guards.secure)
+    return unbounded("guard 'secure-aggregation' hides from the server how long a change is");
   const double times = experiment_.serve.most_norm;
   if (times == 0) return unbounded("serve.most_norm = 0");
   auto out = session.with_guard(session.guard().with_reject({.times = times}));
