@@ -283,7 +283,7 @@ TEST(Policy, Sizes) {
 
 TEST(Policy, TheExampleIsReadAndStricter) {
   const auto read =
-      read_policy((std::filesystem::path(__FILE__).parent_path() / "../../examples/policy.toml")
+      read_policy((std::filesystem::path(__FILE__).parent_path() / "../../examples/policy/policy.toml")
                       .lexically_normal()
                       .string(),
                   policy_names());
@@ -304,12 +304,12 @@ TEST(Policy, TheDocumentHasEveryKeyAndTheExample) {
     EXPECT_THAT(docs, HasSubstr("`[" + key.substr(0, dot) + "]`")) << key;
     EXPECT_FALSE(help.empty()) << key;
   }
-  EXPECT_THAT(docs, HasSubstr("examples/policy.toml"));
+  EXPECT_THAT(docs, HasSubstr("examples/policy/policy.toml"));
 }
 
 // Cuts, doubles, swaps and changes bytes of the example. The fuzzer (tests/fuzz) searches further.
 TEST(Policy, MutatedFilesAreReadOrRefusedInLines) {
-  const auto example = file_of_source("examples/policy.toml");
+  const auto example = file_of_source("examples/policy/policy.toml");
   const auto known = policy_names();
   std::mt19937 random(27);
   const auto below = [&](size_t n) { return n == 0 ? 0 : random() % n; };

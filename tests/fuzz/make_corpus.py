@@ -236,7 +236,7 @@ def make_json():
 
 
 def make_policy():
-    example = (ROOT.parents[2] / "examples/policy.toml").read_bytes()
+    example = (ROOT.parents[2] / "examples/policy/policy.toml").read_bytes()
     put("policy/ok-example", example)
     put("policy/ok-empty", b"")
     put("policy/ok-lists", b"""[experiment]
