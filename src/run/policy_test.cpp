@@ -282,11 +282,11 @@ TEST(Policy, Sizes) {
 }
 
 TEST(Policy, TheExampleIsReadAndStricter) {
-  const auto read =
-      read_policy((std::filesystem::path(__FILE__).parent_path() / "../../examples/policy/policy.toml")
-                      .lexically_normal()
-                      .string(),
-                  policy_names());
+  const auto read = read_policy(
+      (std::filesystem::path(__FILE__).parent_path() / "../../examples/policy/policy.toml")
+          .lexically_normal()
+          .string(),
+      policy_names());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->name, "policy.toml");
   EXPECT_THAT(*read->columns, ElementsAre("age", "sex", "pulse"));
