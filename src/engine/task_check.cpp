@@ -14,13 +14,14 @@ Status within(const char* what, int64_t value, int64_t least, int64_t most) {
   return fail(Error::kInvalid, "{} {}: this experiment has {} to {}", what, value, least, most);
 }
 
-Status check_training(const Task& task, bool newcomer, int64_t last) {
+Status check_training(const Task& task, bool newcomer, std::optional<int64_t> last) {
   if (newcomer) return fail(Error::kInvalid, "it is a newcomer, and newcomers do not train");
-  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, last));
+  if (last) TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, *last));
   return within("attempt", task.attempt, 1, INT64_MAX);
 }
 
-Status check_exchange(const Session& session, const Task& task, bool newcomer) {
+Status check_exchange(const Session& session, const Task& task, bool newcomer,
+                      std::optional<int64_t> last) {
   if (!newcomer)
     return fail(Error::kInvalid, "it is no newcomer, and nobody else is asked to introduce itself");
   const int64_t exchanges = session.method().exchanges();
@@ -30,22 +31,24 @@ Status check_exchange(const Session& session, const Task& task, bool newcomer) {
     return fail(Error::kInvalid,
                 "the guards of this experiment cover no exchange with newcomers, so nothing is "
                 "sent in one");
-  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, session.rounds() + 1));
+  if (last) TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, *last + 1));
   return within("exchange", task.attempt, 1, exchanges);
 }
 
-Status check_evaluation(const Session& session, const Task& task) {
-  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, session.rounds() + 1));
-  if (task.last && task.round != session.rounds() + 1)
+Status check_evaluation(const Task& task, std::optional<int64_t> last) {
+  if (!last) return ok();
+  TESSERA_RETURN_IF_ERROR(within("round", task.round, 1, *last + 1));
+  if (task.last && task.round != *last + 1)
     return fail(Error::kInvalid, "an evaluation before round {} is not the last of {} rounds",
-                task.round, session.rounds());
+                task.round, *last);
   return ok();
 }
 
-Status check_guarding(const Session& session, const Task& task, bool newcomer) {
+Status check_guarding(const Session& session, const Task& task, bool newcomer,
+                      std::optional<int64_t> last) {
   if (!session.guard().hides() || newcomer)
     return fail(Error::kInvalid, "there is no secure aggregation for it to take part in");
-  return within("round", task.round, 1, session.rounds());
+  return last ? within("round", task.round, 1, *last) : ok();
 }
 
 // Of a list that nobody is on yet the example has no rows; it may have any number of them.
@@ -63,7 +66,7 @@ TensorDict with_rows(TensorDict example, const TensorDict& down) {
 
 }  // namespace
 
-Status check_task(const Session& session, const Task& task, int64_t last) {
+Status check_task(const Session& session, const Task& task, std::optional<int64_t> last) {
   const bool newcomer = session.is_newcomer(task.client);
   const auto checked = [&] {
     switch (task.kind) {
@@ -73,11 +76,11 @@ Status check_task(const Session& session, const Task& task, int64_t last) {
       case TaskKind::kTrain:
         return check_training(task, newcomer, last);
       case TaskKind::kJoin:
-        return check_exchange(session, task, newcomer);
+        return check_exchange(session, task, newcomer, last);
       case TaskKind::kEvaluate:
-        return check_evaluation(session, task);
+        return check_evaluation(task, last);
       case TaskKind::kGuard:
-        return check_guarding(session, task, newcomer);
+        return check_guarding(session, task, newcomer, last);
     }
     return fail(Error::kInvalid, "it is of no known kind");
   }();

@@ -1,6 +1,8 @@
 // A client is its own judge: what a server may ask of it, by the experiment it agreed to.
 #pragma once
 
+#include <optional>
+
 #include "base/status.hpp"
 #include "engine/session.hpp"
 #include "engine/task.hpp"
@@ -10,8 +12,8 @@ namespace tessera {
 /// Whether this run can have such a task for that client, whatever came before: its kind against
 /// what the client is, its round and attempt against the experiment. kInvalid in one sentence. The
 /// same on every engine; what depends on earlier tasks is the TaskLedger's. `last`: the last round
-/// that may be trained.
-Status check_task(const Session& session, const Task& task, int64_t last);
+/// that may be trained; none: rounds are not looked at, because who asks is this very program.
+Status check_task(const Session& session, const Task& task, std::optional<int64_t> last);
 
 /// What downloads of one client look like, learned from a server that the client makes for itself.
 /// Borrows the session. Thread-safe.

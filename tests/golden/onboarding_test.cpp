@@ -69,7 +69,7 @@ static_assert(Joins<Echo>);
 
 Toy echo_toy(const Echo& echo) {
   ToyOptions options;
-  options.rounds = 1;
+  options.rounds = 2;
   return Toy(toy_federation(2, 1, 20), *make_model("mlp100", {{6}, 3}), options, {.name = "echo"},
              erase(echo));
 }
