@@ -27,7 +27,7 @@ Status check_exchange(const Session& session, const Task& task, bool newcomer,
   const int64_t exchanges = session.method().exchanges();
   if (exchanges == 0)
     return fail(Error::kInvalid, "method {} has no exchange with newcomers", session.info().name);
-  if (session.guard().promises())
+  if (last && session.guard().promises())
     return fail(Error::kInvalid,
                 "the guards of this experiment cover no exchange with newcomers, so nothing is "
                 "sent in one");

@@ -278,9 +278,7 @@ ToyOptions defended(const MethodInfo& info, const GuardOptions& guard) {
 /// Some need a bank of heads for newcomers, and then upload more: they play without newcomers.
 Toy toy_of(const ToyOptions& options) {
   const bool banks = options.method.starts_with("fedmetaper") || options.method == "lgfedavg";
-  // What newcomers of others would have to send is refused behind guards that promise something.
-  const bool promises = options.guard.dp || options.guard.secure || options.guard.dp_sgd;
-  if (!banks && !promises) return make_toy(options);
+  if (!banks) return make_toy(options);
   auto federation = toy_federation(4, 0, 40);
   auto net = *make_model("mlp100", {federation.sample_shape, federation.classes});
   return {std::move(federation), std::move(net), options};
