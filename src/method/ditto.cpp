@@ -42,7 +42,7 @@ struct Ditto : FedAvg {
     if (personal_epochs > 0) out.epochs = personal_epochs;
     return out;
   }
-  Trained pulled(const Weights& v, const Weights& g, const Site& site, int64_t rounds) const {
+  SgdResult pulled(const Weights& v, const Weights& g, const Site& site, int64_t rounds) const {
     const auto options = personal();
     const Job job{.epochs = rounds * options.epochs, .hook = pull_to(g.w, lambda)};
     return local_sgd(v, site, options, job);

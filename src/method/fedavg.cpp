@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-Weighted upload_of(const Trained& trained, const Local& local) {
+Weighted upload_of(const SgdResult& trained, const Local& local) {
   return {trained.weights, static_cast<double>(local.data.train_size())};
 }
 

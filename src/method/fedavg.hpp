@@ -46,6 +46,6 @@ struct FedAvg {
 
 /// The trained weights as an upload that counts by the client's number of training samples. Shares
 /// the tensors.
-Weighted upload_of(const Trained& trained, const Local& local);
+Weighted upload_of(const SgdResult& trained, const Local& local);
 
 }  // namespace tessera

@@ -58,7 +58,7 @@ struct PerFedAvg : FedAvg {
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const int64_t n = local.data.train_size(), passes = n > 0 ? train.epochs : 0;
-    Trained out{g.clone()};
+    SgdResult out{g.clone()};
     Optimizer optimizer(train, (beta > 0 ? beta : train.lr) * train.decay_at(local.round));
     const auto loss = train.loss_on(local.data);
     auto grad = at::empty_like(g.w);

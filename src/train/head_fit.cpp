@@ -11,8 +11,8 @@
 namespace tessera {
 namespace {
 
-Trained on_features(const LinearHead& head, const Weights& start, const Site& site,
-                    const TrainOptions& options, int64_t epochs) {
+SgdResult on_features(const LinearHead& head, const Weights& start, const Site& site,
+                      const TrainOptions& options, int64_t epochs) {
   const auto data = mapped_training(site.data, {head.width}, [&](const Tensor& x) {
     const at::NoGradGuard no_grad;
     return site.model.forward(start, x, Pass{}).features;
@@ -26,8 +26,8 @@ Trained on_features(const LinearHead& head, const Weights& start, const Site& si
 
 }  // namespace
 
-Trained fit_head(const Weights& start, const Site& site, const TrainOptions& options,
-                 int64_t layers, int64_t epochs) {
+SgdResult fit_head(const Weights& start, const Site& site, const TrainOptions& options,
+                   int64_t layers, int64_t epochs) {
   const auto& model = site.model;
   const auto head = linear_head(model.layout());
   if (layers == 1 && head) return on_features(*head, start, site, options, epochs);

@@ -9,7 +9,7 @@ namespace tessera {
 /// network works in evaluation mode (no dropout, running statistics used and kept), and weight
 /// decay reaches only what is trained. For a single linear layer the features it sees are computed
 /// once, whatever the number of epochs.
-Trained fit_head(const Weights& start, const Site& site, const TrainOptions& options,
-                 int64_t layers, int64_t epochs);
+SgdResult fit_head(const Weights& start, const Site& site, const TrainOptions& options,
+                   int64_t layers, int64_t epochs);
 
 }  // namespace tessera

@@ -28,9 +28,9 @@ double batch_gradient(const Model& model, Weights& at, const Examples& batch, Lo
   return mean_loss.item<double>();
 }
 
-Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
-                  const Job& job) {
-  Trained out{start.clone()};
+SgdResult local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
+                    const Job& job) {
+  SgdResult out{start.clone()};
   EpochStream stream(site, job.part, options.batch);
   int64_t steps = (job.epochs > 0 ? job.epochs : options.epochs) * stream.per_epoch();
   if (job.max_steps > 0) steps = std::min(steps, job.max_steps);

@@ -29,7 +29,7 @@ struct Job {
   int64_t max_steps = 0;       // 0: no limit
 };
 
-struct Trained {
+struct SgdResult {
   Weights weights;
   double loss = 0;  // mean over all steps, as seen before each step; NaN with options.privacy
   int64_t steps = 0;
@@ -39,8 +39,8 @@ struct Trained {
 /// last batch may be smaller. A part without samples returns `start` and no steps. With
 /// options.privacy the steps are those of train/sample_privacy.hpp, with options.transform those of
 /// train/virtual_steps.hpp; a job with a gradient of its own then throws std::logic_error.
-Trained local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
-                  const Job& job = {});
+SgdResult local_sgd(const Weights& start, const Site& site, const TrainOptions& options,
+                    const Job& job = {});
 
 /// Gradient of the mean loss over a whole part, in chunks of `chunk` samples; weights unchanged
 /// (running statistics are those after one training pass).

@@ -33,8 +33,8 @@ Tensor all_but_first(const Layout& layout) {
   return at::ones({layout.numel()}, at::kBool).index_fill_(0, frozen, false);
 }
 
-Trained train_upper(const Weights& start, const Site& site, const TrainOptions& options,
-                    const ModelGradient& gradient, bool first_too) {
+SgdResult train_upper(const Weights& start, const Site& site, const TrainOptions& options,
+                      const ModelGradient& gradient, bool first_too) {
   const auto job_of = [&](const Model& model) {
     Job job;
     if (gradient)

@@ -58,7 +58,7 @@ using ModelGradient = std::function<double(const Model& model, Weights& at, cons
 /// them. `gradient`, if given, replaces that of the mean loss; its model may be the upper layers
 /// alone. `first_too` = false, of convolutional networks only: the first linear layer stands still,
 /// too.
-Trained train_upper(const Weights& start, const Site& site, const TrainOptions& options,
-                    const ModelGradient& gradient = nullptr, bool first_too = true);
+SgdResult train_upper(const Weights& start, const Site& site, const TrainOptions& options,
+                      const ModelGradient& gradient = nullptr, bool first_too = true);
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ Tensor learn_theta(const HamMixer& mixer, const Tensor& theta, const Site& theta
                    const TrainOptions& train, const HamTraining& ham);
 
 struct HamTrained {
-  Trained trained;  // the mixture after the local epochs
+  SgdResult trained;  // the mixture after the local epochs
   Tensor theta;
   HamScores scores;  // of the last mixture
 };

@@ -104,8 +104,8 @@ struct PFedGP {
     return loss.item<double>();
   }
   /// The whole model after the local steps.
-  Trained trained(const Weights& g, const Site& site) const {
-    Trained out{whole(site.model, g)};
+  SgdResult trained(const Weights& g, const Site& site) const {
+    SgdResult out{whole(site.model, g)};
     Optimizer optimizer(train, train.lr_at(site.round));
     auto grad = at::empty_like(out.weights.w);
     for (int64_t step = 0; step < inner_steps; ++step, ++out.steps) {
