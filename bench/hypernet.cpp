@@ -30,7 +30,7 @@ void server_share(benchmark::State& state) {
   const TensorDict client = method->init_client(local);
   std::vector<Ask<TensorDict>> asks;
   for (ClientId id = 0; id < kCohort; ++id) asks.push_back({id, Why::kTrain});
-  std::vector<Received<TensorDict>> uploads;
+  Gathered gathered;
   // One client's work stands for each of the cohort; the server generates for all and learns of
   // all.
   const auto train = [&] {
@@ -38,13 +38,14 @@ void server_share(benchmark::State& state) {
     method->broadcast(*server, std::span(asks).first(1), setup, [&](const auto&, TensorDict down) {
       up = method->local_update(client, down, local).upload;
     });
-    uploads.clear();
-    for (ClientId id = 0; id < kCohort; ++id) uploads.push_back({id, up});
+    gathered = {};
+    for (ClientId id = 0; id < kCohort; ++id)
+      gathered.clients.push_back(id), gathered.uploads.push_back(up);
   };
   const auto serve = [&] {
     method->broadcast(*server, asks, setup,
                       [](const auto&, TensorDict down) { benchmark::DoNotOptimize(down); });
-    server = method->aggregate(std::move(server), uploads, setup);
+    server = method->aggregate(*server, gathered, setup);
   };
   train();
   const auto time = paired(state, serve, train);

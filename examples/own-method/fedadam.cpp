@@ -38,9 +38,9 @@ struct FedAdam : FedAvg {
     return {{std::move(g)}, std::move(m), std::move(v)};
   }
 
-  // FedAvg's uploads are weighted models, which are averaged before they come here.
-  Server aggregate(Server s, std::span<const Received<Up>> uploads, const Setup&) const {
-    const Weights& mean = uploads.front().body.value;
+  // FedAvg's Up is Mean<Trained<Weights>>: a weighted mean, which arrives formed.
+  Server aggregate(Server s, const Sum<Up>& sum, const Setup&) const {
+    const Weights& mean = sum->value;
     const auto change = mean.w - s.g.w;
     s.m = beta1 * s.m + (1 - beta1) * change;
     s.v = beta2 * s.v + (1 - beta2) * change.square();

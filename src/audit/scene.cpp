@@ -249,7 +249,7 @@ Result<SeenUpload> seen_in(const Scene& scene, const ClientExchange& exchange) {
   out.change = at::zeros_like(out.at.w);
   out.uploaded = at::zeros({out.at.w.numel()}, at::kBool);
   bool models = true;
-  const auto moved = trained_in(exchange.up, exchange.down, info.changes);
+  const auto moved = trained_in(exchange.up, exchange.down, *scene.session().method().parts());
   for (const auto& told : info.exposure.server) {
     const auto at = exchange.up.find(told.tensor);
     if (at == exchange.up.end() || told.what == Tells::kStatistics || at->second.numel() == 0)

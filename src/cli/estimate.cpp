@@ -51,7 +51,7 @@ Opened held(Simulation& simulation, const Experiment& experiment, const Federati
   const auto expected = session.method().expected(*state, Why::kTrain, setup);
   const auto cohort = cohort_of(session.seed(), 1, std::ssize(federation.clients),
                                 experiment.federation.participation);
-  return {expected, hidden_traffic(expected, std::ssize(cohort)).up};
+  return {expected, hidden_traffic(expected, session.guard().parts(), std::ssize(cohort)).up};
 }
 
 double peak_memory() {
@@ -104,7 +104,7 @@ Result<Estimate> estimate_run(const Experiment& experiment, const Federation& fe
       (training * in_all * asked * rounds + evaluating * in_all * evaluated * evaluations) / used;
   // Those that only their sum may show wait for it.
   const double uploads =
-      simulation.session().method().additive() && !hides ? 2 * used : asked * clients;
+      simulation.session().method().sum_will_do() && !hides ? 2 * used : asked * clients;
   // Only a settled state is the client's.
   task.kind = TaskKind::kSettle, task.down = {}, task.accepted = true;
   TESSERA_RETURN_IF_ERROR(simulation.host().handle(task).status);

@@ -39,7 +39,7 @@ json method_json(const MethodInfo& info) {
           {"down", info.down},
           {"up", info.up},
           {"exposure", exposure_json(info.exposure)},
-          {"additive", draft->build(TrainOptions{})->additive()},
+          {"additive", draft->build(TrainOptions{})->sum_will_do()},
           {"headline", view_name(info.headline)},
           {"pooled", info.pooled},
           {"options", options_json(draft->options())}};
@@ -113,9 +113,9 @@ std::string method_text(const MethodInfo& info) {
     line("traffic", fmt::format("{} down and {} up, in numbers a client and round, by default",
                                 info.down, info.up));
   line("", symbols_text(info.down + " " + info.up));
-  const bool additive = draft->build(TrainOptions{})->additive();
+  const bool additive = draft->build(TrainOptions{})->sum_will_do();
   bool first = true;
-  for (const auto& [who, what] : sights(info.exposure, info.sums || additive)) {
+  for (const auto& [who, what] : sights(info.exposure, additive)) {
     line(first ? "exposure" : "", fmt::format("{:<8}{}", who, what));
     first = false;
   }

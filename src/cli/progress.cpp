@@ -23,7 +23,7 @@ std::string facts(const Progress& p, bool brief) {
   if (p.round > 0) add(fmt::format("round {}/{}", p.round, p.rounds));
   // In a bar the stage would come and go with every evaluation and push the bar about.
   const bool edge = p.round == 0 || p.round == p.rounds;
-  if (edge || (p.stage != "training" && !brief)) add(p.stage);
+  if (edge || (p.stage != RunStage::kTraining && !brief)) add(words_of(p.stage));
   if (std::isfinite(p.score)) {
     const auto& metric = metric_of(p.metric);
     add(fmt::format("{} {}{}", metric.title, metric.text(p.score), metric.fraction ? " %" : ""));

@@ -10,7 +10,7 @@ namespace {
 Progress at_round(int64_t round) {
   return {.round = round,
           .rounds = 50,
-          .stage = "training",
+          .stage = RunStage::kTraining,
           .score = 0.8124,
           .loss = 0.5,
           .seconds = 9,
@@ -30,11 +30,11 @@ TEST(ProgressLine, SaysWhatIsKnown) {
             "a  round 12/50  accuracy 81.2 %  epsilon inf a sample  35 clients/s");
   auto start = at_round(0);
   start.epsilon = 0;  // nothing was sent yet
-  start.stage = "loading data", start.score = start.eta = std::nan("");
+  start.stage = RunStage::kLoading, start.score = start.eta = std::nan("");
   start.clients_per_second = 0;
   EXPECT_EQ(progress_line("a", start), "a  loading data");
   auto last = at_round(50);
-  last.stage = "evaluating";
+  last.stage = RunStage::kEvaluating;
   EXPECT_EQ(progress_line("a", last), "a  round 50/50  evaluating  accuracy 81.2 %  35 clients/s");
 }
 
@@ -51,7 +51,7 @@ TEST(ProgressBar, FitsTheWidth) {
     EXPECT_LE(columns(progress_bar("ü", at_round(25), width)), static_cast<size_t>(width));
   EXPECT_EQ(progress_bar("ab", at_round(25), 40).find("█"), std::string::npos);
   auto pause = at_round(25);
-  pause.stage = "evaluating";
+  pause.stage = RunStage::kEvaluating;
   EXPECT_EQ(progress_bar("a", pause, 120), wide) << "the bar must not jump at every evaluation";
 }
 

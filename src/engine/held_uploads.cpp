@@ -32,7 +32,7 @@ Result<TensorDict> HeldUploads::hold(const Task& task, TensorDict up, double los
   for (const auto& [name, tensor] : held->up)
     if (!at::isfinite(tensor).all().item<bool>())
       return fail(Error::kInvalid, "'{}' is not finite", name);
-  TESSERA_ASSIGN(const auto exponent, weight_exponent(weight_in(held->up)));
+  TESSERA_ASSIGN(const auto exponent, weight_exponent(largest_count(held->up, guard_.parts())));
   const std::scoped_lock lock(mutex_);
   held_[task.client] = std::move(held);
   return TensorDict{{"exponent", at::scalar_tensor(exponent, at::kLong)}};
@@ -66,9 +66,9 @@ Result<Bytes> HeldUploads::advertise(const Task& task, Held& held) const {
   const auto& agreed = part.plan();
   if (static_cast<int64_t>(agreed.round) != task.round)
     return fail(Error::kInvalid, "the plan is of round {}", agreed.round);
-  if (agreed.words != upload_words(held.up))
+  if (const auto words = upload_words(held.up, guard_.parts()); agreed.words != words)
     return fail(Error::kInvalid, "the plan is for {} words, its upload has {}", agreed.words,
-                upload_words(held.up));
+                words);
   held.part.emplace(std::move(part));
   return held.part->advertise();
 }
@@ -82,7 +82,7 @@ Result<Bytes> HeldUploads::mask(const Task& task, Held& held) const {
   held.masked = true;
   const auto up = std::exchange(held.up, {});
   const double loss = guard_.hides_loss() ? 0 : held.loss;
-  TESSERA_ASSIGN(auto words, to_words(up, loss,
+  TESSERA_ASSIGN(auto words, to_words(up, guard_.parts(), loss,
                                       {.guard = *guard_.options().secure,
                                        .exponent = held.exponent,
                                        .clients = static_cast<int64_t>(clients)}));

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "guard/testing.hpp"
 #include "guard/upload_words.hpp"
 #include "io/testing.hpp"
 
@@ -17,7 +18,7 @@ using testing::Succeeds;
 Guard hiding() {
   GuardOptions options;
   options.secure.emplace();
-  return Guard(options);
+  return Guard(options, {.parts = testing::fedavg_parts()});
 }
 
 TensorDict upload(ClientId id) {
@@ -73,7 +74,7 @@ TEST(HeldUploads, LeaveAsTheirSum) {
   }
   for (int i = 0; i < 3; ++i) room.step();
   ASSERT_EQ(room.step(), SumStage::kDone);
-  const auto mean = from_words(room.server.outcome().words, upload(0),
+  const auto mean = from_words(room.server.outcome().words, upload(0), *testing::fedavg_parts(),
                                {.guard = {}, .exponent = 2, .clients = 3});
   ASSERT_THAT(mean, Succeeds());
   EXPECT_NEAR(mean->mean.at("value.w")[1].item<double>(), (0.5 + 2 * 1.0 + 3 * 1.5) / 6, 1e-7);

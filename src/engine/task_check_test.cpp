@@ -22,7 +22,8 @@ using testing::updates;
 
 /// A trio whose client 2 is a newcomer, behind these guards.
 Session guarded(const Trio& trio, const GuardOptions& options) {
-  return trio.session->with_guard(Guard(options, {.clients = 2}));
+  return trio.session->with_guard(
+      Guard(options, {.parts = trio.session->method().parts(), .clients = 2}));
 }
 
 GuardOptions secure() {
@@ -222,7 +223,8 @@ TEST_F(Ledger, OneUploadIsNotToldWithTwoNoises) {
   GuardOptions options;
   options.dp.emplace().entropy = "system";
   // Each upload has noise of its own where the server needs each.
-  session_ = trio_.session->with_guard(Guard(options, {.sums = false, .clients = 3}));
+  session_ = trio_.session->with_guard(
+      Guard(options, {.parts = trio_.session->method().parts(), .sums = false, .clients = 3}));
   auto ledger = open();
   ASSERT_THAT(ledger.begin(trio_.train(0, 1), "t"), Succeeds());
   EXPECT_THAT(ledger.begin(trio_.train(0, 1), "t"), FailsWith(Error::kInvalid, "two noises"));

@@ -35,9 +35,9 @@ struct Counting {
     static void fields(auto& m, auto&& f) { f("updates", m.updates); }
   };
   struct Up {
-    Tensor seen;  // the download, plus the number of updates before
-    int64_t samples = 0, round = 0;
-    Tensor random;
+    Trained<Tensor, &Weights::w> seen;  // the download, plus the number of updates before
+    Open<int64_t> samples = 0, round = 0;
+    Open<Tensor> random;
     static void fields(auto& m, auto&& f) {
       f("seen", m.seen), f("samples", m.samples), f("round", m.round), f("random", m.random);
     }

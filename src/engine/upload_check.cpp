@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/reason.hpp"
 #include "base/text.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
@@ -31,14 +32,17 @@ std::string unfit_numbers(const TensorDict& up) {
 
 }  // namespace
 
-std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected) {
-  if (!reply.status.ok()) return message(reply.status);
+Status fault_in(const Reply& reply, const AnyMethod& method, const TensorDict& expected) {
+  if (!reply.status.ok()) return reply.status;
   try {
     method.require_upload(expected, reply.up);
   } catch (const std::exception& error) {
-    return printable(first_line(error.what()), kMostReason);
+    return because(Reason::kMisfit,
+                   fail(Error::kInvalid, "{}", printable(first_line(error.what()), kMostReason)));
   }
-  return unfit_numbers(reply.up);
+  if (const auto unfit = unfit_numbers(reply.up); !unfit.empty())
+    return because(Reason::kNotFinite, fail(Error::kInvalid, "{}", unfit));
+  return ok();
 }
 
 int64_t most_upload(const TensorDict& expected) {
@@ -56,18 +60,19 @@ int64_t UploadCheck::open(Reply& reply, const TensorDict& references) const {
   auto opened = session_.guard().open(std::move(reply.up), expected_, references);
   // Names in it are the client's own.
   if (!opened.up.ok())
-    reply.status.Update(fail(error_of(opened.up.status()), "{}",
-                             printable(message(opened.up.status()), kMostReason)));
+    reply.status.Update(
+        because(Reason::kMisfit, fail(error_of(opened.up.status()), "{}",
+                                      printable(message(opened.up.status()), kMostReason))));
   reply.up = opened.up.ok() ? *std::move(opened.up) : TensorDict{};
-  if (const auto problem = problem_with(reply, session_.method(), expected_);
-      reply.status.ok() && !problem.empty())
-    reply.status = fail(Error::kInvalid, "{}", problem);
+  reply.status = fault_in(reply, session_.method(), expected_);
   // It would be the round's; a method that tells none says NaN only where the guard hides it.
   // Of a method that uploads nothing the loss is no part of anything that counts: the evaluation
   // says that training diverged.
   if (reply.status.ok() && !std::isfinite(reply.loss) && !expected_.empty() &&
       !session_.guard().hides_loss())
-    reply.status = fail(Error::kInvalid, "its loss is {}, which is not finite", reply.loss);
+    reply.status =
+        because(Reason::kNotFinite,
+                fail(Error::kInvalid, "its loss is {}, which is not finite", reply.loss));
   return opened.bytes;
 }
 

@@ -6,12 +6,13 @@
 
 #include "engine/session.hpp"
 #include "engine/task.hpp"
+#include "tensor/trie_sum.hpp"
 
 namespace tessera {
 
-/// Empty for an upload that the method may see, else why it may not: a status that is not ok,
-/// another form than `expected`, numbers that are not finite or no model's.
-std::string problem_with(const Reply& reply, const AnyMethod& method, const TensorDict& expected);
+/// Fine for an upload that the method may see, else why it may not (base/reason.hpp): a status that
+/// is not ok, another form than `expected`, numbers that are not finite or no model's.
+Status fault_in(const Reply& reply, const AnyMethod& method, const TensorDict& expected);
 
 /// Bytes, encoded, of the largest upload of this form as it travels: sealed, and in a frame that
 /// could not make it smaller.
@@ -22,9 +23,12 @@ class UploadCheck {
  public:
   /// `expected` as AnyMethod gives it: its numbers mean nothing.
   UploadCheck(const Session& session, TensorDict expected)
-      : session_(session), expected_(std::move(expected)) {}
+      : session_(session), expected_(session.guard().form(std::move(expected))) {}
 
+  /// What uploads look like behind the run's guards.
   const TensorDict& expected() const { return expected_; }
+  /// For sums of them.
+  Addends addends() const { return {expected_, session_.method().parts()}; }
   /// As above; where uploads are hidden they stay with the clients, and a number travels.
   int64_t most_upload() const;
   /// What open() needs of a client's download.

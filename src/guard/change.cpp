@@ -9,32 +9,6 @@
 namespace tessera {
 namespace {
 
-std::string last_part(const std::string& name) { return name.substr(name.rfind('.') + 1); }
-
-// A mean travels as "base.value.w" beside "base.weight"; what was sent for it is "base.w".
-std::string without_value(const std::string& name) {
-  const auto at = name.find("value.");
-  return at == std::string::npos ? name : name.substr(0, at) + name.substr(at + 6);
-}
-
-bool describes_data(const std::string& name) { return last_part(name) == "b"; }
-
-// A change says so by its name, whatever the rest of the upload is.
-bool is_change(const std::string& name) { return name.starts_with("delta"); }
-
-Tensor start_of(const std::string& name, const Tensor& tensor, const TensorDict& down) {
-  const auto wanted = without_value(name), kind = last_part(name);
-  std::vector<Tensor> alike;
-  for (const auto& [other, one] : down) {
-    if (one.scalar_type() != tensor.scalar_type() || one.sizes() != tensor.sizes() ||
-        last_part(other) != kind)
-      continue;
-    if (other == wanted || other == "g." + kind) return one;
-    alike.push_back(one);
-  }
-  return alike.size() == 1 ? alike.front() : Tensor();
-}
-
 /// Calls f(change) for every number; what it leaves there is the new change.
 void for_each_change(TensorDict& up, const std::vector<Moved>& trained,
                      const std::function<double(double)>& f) {
@@ -52,25 +26,53 @@ void for_each_change(TensorDict& up, const std::vector<Moved>& trained,
   }
 }
 
-}  // namespace
-
-bool is_trained(const std::string& name, const Tensor& tensor) {
-  return tensor.scalar_type() == at::kFloat && tensor.dim() > 0 && !describes_data(name);
+// Summed in order and in double: neither threads nor vector units may choose another neighbour.
+double distance(const Tensor& a, const Tensor* b) {
+  const auto x = a.contiguous(), y = b ? b->contiguous() : x;
+  const auto *p = x.data_ptr<float>(), *q = y.data_ptr<float>();
+  double sum = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double d = b ? static_cast<double>(p[i]) - q[i] : p[i];
+    sum += d * d;
+  }
+  return sum;
 }
 
-std::vector<Moved> trained_in(const TensorDict& up, const TensorDict& down, bool changes) {
-  std::vector<Moved> out;
-  for (const auto& [name, tensor] : up)
-    if (is_trained(name, tensor))
-      out.push_back({name, changes || is_change(name) ? Tensor() : start_of(name, tensor, down)});
+}  // namespace
+
+int64_t nearest_of(const std::vector<Tensor>& candidates, const Tensor& tensor) {
+  int64_t out = 0;
+  double least = candidates.empty() ? 0 : distance(tensor, nullptr);
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const double here = distance(tensor, &candidates[i]);
+    if (here < least) least = here, out = static_cast<int64_t>(i) + 1;
+  }
   return out;
 }
 
-std::vector<std::string> whole_models(const TensorDict& up, const TensorDict& down, bool changes) {
+std::vector<Moved> trained_in(const TensorDict& up, const TensorDict& down,
+                              const MessageParts& parts, StartBy start) {
+  std::vector<Moved> out;
+  for (const auto& [name, tensor] : up) {
+    const auto* part = parts.find(name);
+    if (!part || part->meaning != Meaning::kTrained || tensor.scalar_type() != at::kFloat) continue;
+    const auto starts = starts_in(*part, down, tensor);
+    auto from = starts.empty() ? Tensor() : starts.front();
+    if (starts.size() > 1 && start == StartBy::kNearest)
+      if (const auto at = nearest_of(starts, tensor); at > 0)
+        from = starts[static_cast<size_t>(at - 1)];
+    out.push_back({name, from});
+  }
+  return out;
+}
+
+std::vector<std::string> whole_models(const TensorDict& up, const TensorDict& down,
+                                      const MessageParts& parts) {
   std::vector<std::string> out;
-  if (changes) return out;
-  for (const auto& [name, from] : trained_in(up, down, false))
-    if (!from.defined() && !is_change(name)) out.push_back(name);
+  for (const auto& [name, from] : trained_in(up, down, parts)) {
+    const auto before = parts.find(name)->before;
+    if (!from.defined() && (before == Before::kSent || before == Before::kOwn)) out.push_back(name);
+  }
   return out;
 }
 
@@ -117,20 +119,23 @@ void prune(TensorDict& up, const std::vector<Moved>& trained, const PruneGuard& 
   }
 }
 
-bool is_count(const std::string& name) {
-  const auto kind = last_part(name);
-  return kind == "weight" || kind == "samples";
+namespace {
+
+void each_count(TensorDict& up, const MessageParts& parts, const std::function<double(double)>& f) {
+  for (auto& [name, tensor] : up)
+    if (const auto* part = parts.find(name);
+        part && part->meaning == Meaning::kCount && tensor.dim() == 0)
+      tensor = at::full_like(tensor, f(tensor.item<double>()));
 }
 
-void set_counts(TensorDict& up, double value) {
-  for (auto& [name, tensor] : up)
-    if (is_count(name) && tensor.dim() == 0) tensor = at::full_like(tensor, value);
+}  // namespace
+
+void set_counts(TensorDict& up, double value, const MessageParts& parts) {
+  each_count(up, parts, [&](double) { return value; });
 }
 
-void round_counts(TensorDict& up, int64_t digits) {
-  for (auto& [name, tensor] : up)
-    if (is_count(name) && tensor.dim() == 0)
-      tensor = at::full_like(tensor, rounded_to(tensor.item<double>(), digits));
+void round_counts(TensorDict& up, int64_t digits, const MessageParts& parts) {
+  each_count(up, parts, [&](double count) { return rounded_to(count, digits); });
 }
 
 double rounded_to(double value, int64_t digits) {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "guard/options.hpp"
-#include "tensor/fields.hpp"
+#include "tensor/message_parts.hpp"
 
 namespace tessera {
 
@@ -20,14 +20,17 @@ struct Moved {
   std::string name;
   Tensor from;  // of the download; undefined: the tensor itself is the change
 };
-/// The float32 tensors of an upload but those that describe data (buffers and class statistics,
-/// fields `b`). Where uploads are models, each is taken relative to the tensor of the download with
-/// its name and shape; that of the common model `g` will do, and any if there is only one.
-std::vector<Moved> trained_in(const TensorDict& up, const TensorDict& down, bool changes);
-/// Whether an entry of an upload is one of these.
-bool is_trained(const std::string& name, const Tensor& tensor);
+/// Of several things that a tensor may have begun as: the first, whatever the numbers are, so that
+/// the choice tells nothing of them; or the nearest.
+enum class StartBy { kFirst, kNearest };
+/// The trained tensors of an upload, each relative to what the client was sent of it.
+std::vector<Moved> trained_in(const TensorDict& up, const TensorDict& down,
+                              const MessageParts& parts, StartBy start = StartBy::kFirst);
+/// Which of the candidates, all like `tensor`, is nearest to it, from 1; 0: none is nearer than 0.
+int64_t nearest_of(const std::vector<Tensor>& candidates, const Tensor& tensor);
 /// The names of those that are whole models: nothing in the download is what they started from.
-std::vector<std::string> whole_models(const TensorDict& up, const TensorDict& down, bool changes);
+std::vector<std::string> whole_models(const TensorDict& up, const TensorDict& down,
+                                      const MessageParts& parts);
 
 /// Euclidean norm of all changes together.
 double norm_of(const TensorDict& up, const std::vector<Moved>& trained);
@@ -41,11 +44,9 @@ void add_noise(TensorDict& up, const std::vector<Moved>& trained,
 /// Of every change the largest numbers stay (guard/coding.hpp), the others become 0.
 void prune(TensorDict& up, const std::vector<Moved>& trained, const PruneGuard& options);
 
-/// Whether an entry says how many samples a client has.
-bool is_count(const std::string& name);
-/// Sets all of these to `value`, or rounds them to so many digits.
-void set_counts(TensorDict& up, double value);
-void round_counts(TensorDict& up, int64_t digits);
+/// Sets all counts of samples to `value`, or rounds them to so many digits.
+void set_counts(TensorDict& up, double value, const MessageParts& parts);
+void round_counts(TensorDict& up, int64_t digits, const MessageParts& parts);
 /// 123 to two digits is 120; 0 stays.
 double rounded_to(double value, int64_t digits);
 

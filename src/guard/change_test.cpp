@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "guard/guard.hpp"
+#include "guard/testing.hpp"
 
 namespace tessera {
 namespace {
+
+using testing::fedavg_parts;
+using testing::trained_part;
 
 // A model [3, 4] away from what was sent, as FedAvg uploads it.
 const TensorDict kSent{{"w", at::tensor({1.f, 2.f})}, {"b", at::tensor({7.f})}};
@@ -22,48 +26,51 @@ std::vector<float> numbers(const TensorDict& up, const std::string& name) {
 
 TEST(Change, IsRelativeToWhatTheClientWasSent) {
   const auto up = fedavg_upload();
-  const auto moved = trained_in(up, kSent, false);
+  const auto moved = trained_in(up, kSent, *fedavg_parts());
   ASSERT_EQ(moved.size(), 1u) << "buffers and counts were not trained";
   EXPECT_EQ(moved[0].name, "value.w");
   EXPECT_EQ(norm_of(up, moved), 5);
   // A gradient is the change itself: sqrt(16 + 36).
-  EXPECT_DOUBLE_EQ(norm_of(up, trained_in(up, kSent, true)), std::sqrt(52.0));
+  MessageParts slope;
+  slope.add("value.w", {.meaning = Meaning::kTrained, .before = Before::kGradient});
+  EXPECT_DOUBLE_EQ(norm_of(up, trained_in(up, kSent, slope)), std::sqrt(52.0));
 }
 
-TEST(Change, FindsItsStartByNameThenG) {
+TEST(Change, BeginsAsWhatItsTypeSays) {
   const auto x = at::ones({2}), y = at::zeros({2});
-  const auto start = [&](const std::string& name, const TensorDict& down) {
-    return trained_in({{name, x}}, down, false).front().from;
+  const auto start = [&](const std::vector<std::string>& starts, const TensorDict& down) {
+    return trained_in({{"m", x}}, down, *trained_part("m", starts)).front().from;
   };
-  EXPECT_TRUE(start("base.value.w", {{"base.w", y}, {"other.w", x}}).is_same(y));
-  EXPECT_TRUE(start("model.value.w", {{"g.w", y}, {"others.0.w", x}}).is_same(y));
-  EXPECT_TRUE(start("w", {{"u.w", y}}).is_same(y)) << "the only one";
-  EXPECT_FALSE(start("w", {{"u.w", y}, {"v.w", y}}).defined()) << "which of the two?";
-  EXPECT_FALSE(start("head", {{"g.w", y}}).defined()) << "another kind";
-  EXPECT_FALSE(start("w", {{"w", at::zeros({3})}}).defined()) << "another shape";
-  EXPECT_EQ(whole_models({{"head", x}, {"w", x}}, {{"w", y}}, false),
-            std::vector<std::string>{"head"});
-  EXPECT_TRUE(whole_models({{"delta.value.w", x}}, {{"w", y}}, false).empty())
-      << "a change by its name";
-  EXPECT_FALSE(start("delta.value.w", {{"w", y}}).defined());
+  EXPECT_TRUE(start({"base.w"}, {{"base.w", y}, {"other.w", x}}).is_same(y));
+  EXPECT_TRUE(start({"g.w", "others.*.w"}, {{"g.w", y}, {"others.0.w", x}}).is_same(y));
+  EXPECT_TRUE(start({"g.w", "others.*.w"}, {{"others.7.w", y}}).is_same(y)) << "of a list";
+  EXPECT_FALSE(start({}, {{"m", y}}).defined()) << "no name and no shape stands for a type";
+  EXPECT_FALSE(start({"w"}, {{"u.w", y}}).defined());
+  EXPECT_FALSE(start({"w"}, {{"w", at::zeros({3})}}).defined()) << "another shape";
+  EXPECT_EQ(whole_models({{"m", x}}, {{"w", y}}, *trained_part("m", {"u"})),
+            std::vector<std::string>{"m"});
+  EXPECT_TRUE(whole_models({{"m", x}}, {{"w", y}}, *trained_part("m", {"w"})).empty());
+  MessageParts change;
+  change.add("m", {.meaning = Meaning::kTrained, .before = Before::kChange});
+  EXPECT_TRUE(whole_models({{"m", x}}, {{"w", y}}, change).empty());
 }
 
 TEST(Change, ClipScalesWhatIsTooLongAndLeavesTheRest) {
   auto up = fedavg_upload();
   const auto before = up.at("value.w");
-  clip(up, trained_in(up, kSent, false), 5);
+  clip(up, trained_in(up, kSent, *fedavg_parts()), 5);
   EXPECT_TRUE(up.at("value.w").is_same(before)) << "not a bit of it changes";
-  clip(up, trained_in(up, kSent, false), 1);  // 1 + 3/5, 2 + 4/5
+  clip(up, trained_in(up, kSent, *fedavg_parts()), 1);  // 1 + 3/5, 2 + 4/5
   EXPECT_EQ(numbers(up, "value.w"), (std::vector<float>{1.6f, 2.8f}));
   EXPECT_EQ(numbers(up, "value.b"), std::vector<float>{8});
 }
 
 TEST(Change, PruneKeepsTheLargest) {
   auto up = fedavg_upload();
-  prune(up, trained_in(up, kSent, false), {.share = 0.5});
+  prune(up, trained_in(up, kSent, *fedavg_parts()), {.share = 0.5});
   EXPECT_EQ(numbers(up, "value.w"), (std::vector<float>{1, 6}));
   up = {{"w", at::tensor({-3.f, 1.f, 5.f, 0.f})}};
-  prune(up, trained_in(up, {}, true), {.share = 0.5, .sign = true});
+  prune(up, trained_in(up, {}, *trained_part("w", {})), {.share = 0.5, .sign = true});
   EXPECT_EQ(numbers(up, "w"), (std::vector<float>{-4, 0, 4, 0})) << "the mean of 3 and 5";
 }
 
@@ -73,7 +80,7 @@ TEST(Change, CountsAreRounded) {
   EXPECT_EQ(rounded_to(7, 2), 7);
   EXPECT_EQ(rounded_to(0, 2), 0);
   auto up = fedavg_upload();
-  round_counts(up, 1);
+  round_counts(up, 1, *fedavg_parts());
   EXPECT_EQ(up.at("weight").item<double>(), 100);
   EXPECT_EQ(up.at("weight").scalar_type(), at::kDouble) << "the form stays";
 }
@@ -87,7 +94,8 @@ GuardOptions dp_of(double bound, double sigma) {
 // Three uploads where four were expected: 3 / 4 of their mean change, plus noise.
 TEST(DpGuard, FixesTheDenominatorAndAddsNoiseOnce) {
   const double sigma = 2, bound = 10;
-  const Guard guard(dp_of(bound, sigma), {.sums = true, .clients = 8, .rate = 0.5});
+  const Guard guard(dp_of(bound, sigma),
+                    {.parts = fedavg_parts(), .sums = true, .clients = 8, .rate = 0.5});
   const int64_t n = 40000;
   const TensorDict down{{"w", at::ones({n})}};
   TensorDict mean{{"value.w", at::full({n}, 1.08f)}};
@@ -104,14 +112,12 @@ TEST(DpGuard, FixesTheDenominatorAndAddsNoiseOnce) {
 }
 
 TEST(DpGuard, MakesEverybodyCountTheSameAndTheServerChecksIt) {
-  const Guard guard(dp_of(1, 1), {.sums = true, .clients = 4, .rate = 1});
+  const Guard guard(dp_of(1, 1), {.parts = fedavg_parts(), .sums = true, .clients = 4, .rate = 1});
   TensorDict memory;
   auto up = fedavg_upload();
-  up.emplace("loss", at::scalar_tensor(3.0, at::kDouble));
   const auto expected = up;
   const auto sealed = *guard.seal(up, kSent, 1, memory);
   EXPECT_EQ(sealed.at("weight").item<double>(), 1);
-  EXPECT_EQ(sealed.at("loss").item<double>(), 0);
   EXPECT_EQ(numbers(sealed, "value.w"), (std::vector<float>{1.6f, 2.8f}));
   // A client that does not do it gains nothing.
   const auto opened = guard.open(up, expected, guard.references(kSent, expected));
@@ -120,8 +126,35 @@ TEST(DpGuard, MakesEverybodyCountTheSameAndTheServerChecksIt) {
   EXPECT_EQ(numbers(*opened.up, "value.w"), (std::vector<float>{1.6f, 2.8f}));
 }
 
+// A part of every upload is bounded, noised, constant or left out; one that is none of it is named.
+TEST(DpGuard, LeavesOutWhatMayBeAndRefusesWhatMayNot) {
+  MessageParts parts;
+  parts.add("w", {.meaning = Meaning::kTrained, .starts = {"w"}});
+  parts.add("loss", {.meaning = Meaning::kStatistic, .spare = true});
+  const TensorDict up{{"w", at::ones({2})}, {"loss", at::scalar_tensor(3.0, at::kDouble)}},
+      down{{"w", at::zeros({2})}};
+  const auto shared = std::make_shared<const MessageParts>(parts);
+  const Guard guard(dp_of(1, 1), {.parts = shared, .clients = 4});
+  TensorDict memory;
+  EXPECT_FALSE(guard.seal(up, down, 1, memory)->contains("loss"));
+  EXPECT_FALSE(guard.form(up).contains("loss"));
+  EXPECT_TRUE(guard.check(up, down, "m").ok());
+  EXPECT_TRUE(Guard().form(up).contains("loss")) << "nothing was promised";
+  EXPECT_EQ(first_uncovered(parts), "");
+  parts.add("cluster", {.meaning = Meaning::kStatistic});
+  EXPECT_EQ(first_uncovered(parts), "cluster");
+  auto more = up;
+  more.emplace("cluster", at::scalar_tensor(1, at::kLong));
+  const Guard other(dp_of(1, 1),
+                    {.parts = std::make_shared<const MessageParts>(parts), .clients = 4});
+  EXPECT_EQ(message(other.check(more, down, "m")),
+            "guard 'dp' does not go with m: its upload 'cluster' is a statistic of a client's "
+            "samples, which no bound holds for; remove it, or choose another method");
+}
+
 TEST(DpGuard, WhereTheServerSeesSingleUploadsEachHasItsNoise) {
-  const Guard guard(dp_of(1, 3), {.sums = false, .clients = 4, .rate = 1});
+  const Guard guard(dp_of(1, 3),
+                    {.parts = trained_part("w", {"w"}), .sums = false, .clients = 4, .rate = 1});
   const int64_t n = 40000;
   TensorDict memory;
   const TensorDict down{{"w", at::ones({n})}}, up{{"w", at::full({n}, 3.f)}};
@@ -143,7 +176,7 @@ TEST(Guard, WithoutEffectLeavesEveryBit) {
   GuardOptions silent;
   silent.dp = DpGuard{.bound = 1e30, .sigma = 0};
   for (const auto& options : {none, silent}) {
-    const Guard guard(options);
+    const Guard guard(options, {.parts = fedavg_parts()});
     TensorDict memory;
     const auto up = fedavg_upload();
     const auto sealed = *guard.seal(up, kSent, 1, memory);
@@ -158,7 +191,8 @@ TEST(Guard, PerturbIsRelativeToTheChange) {
   for (const char* noise : {"normal", "laplace"}) {
     options.perturb = PerturbGuard{.noise = noise, .scale = 0.5};
     TensorDict memory;
-    const auto sealed = *Guard(options).seal(up, down, 1, memory);
+    const auto sealed =
+        *Guard(options, {.parts = trained_part("w", {"w"})}).seal(up, down, 1, memory);
     const auto off = (sealed.at("w") - 3).to(at::kDouble);
     // Every number moved by 2, so their root mean square is 2 and the noise's deviation 1.
     EXPECT_NEAR(off.std().item<double>(), 1, 0.03) << noise;

@@ -19,41 +19,8 @@ namespace {
 
 constexpr int64_t kFewest = 16;
 
-bool is_buffers(const std::string& name) { return name == "b" || name.ends_with(".b"); }
-
 bool same_kind(const Tensor& a, const Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes();
-}
-
-// Those of the download that a tensor may be relative to, by name: the same list at both ends.
-std::vector<Tensor> alike(const TensorDict& down, const Tensor& tensor) {
-  std::vector<Tensor> out;
-  for (const auto& [name, one] : down)
-    if (same_kind(one, tensor)) out.push_back(one);
-  return out;
-}
-
-// Summed in order and in double: neither threads nor vector units may choose another neighbour.
-double distance(const Tensor& a, const Tensor* b) {
-  const auto x = a.contiguous(), y = b ? b->contiguous() : x;
-  const auto *p = x.data_ptr<float>(), *q = y.data_ptr<float>();
-  double sum = 0;
-  for (int64_t i = 0; i < x.numel(); ++i) {
-    const double d = b ? static_cast<double>(p[i]) - q[i] : p[i];
-    sum += d * d;
-  }
-  return sum;
-}
-
-// 0: none; else the number of the nearest, from 1.
-int64_t nearest_of(const std::vector<Tensor>& candidates, const Tensor& tensor) {
-  int64_t out = 0;
-  double least = candidates.empty() ? 0 : distance(tensor, nullptr);
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const double here = distance(tensor, &candidates[i]);
-    if (here < least) least = here, out = static_cast<int64_t>(i) + 1;
-  }
-  return out;
 }
 
 Result<Tensor> take_entry(TensorDict& sealed, const std::string& name, at::ScalarType type,
@@ -70,12 +37,6 @@ Result<Tensor> take_entry(TensorDict& sealed, const std::string& name, at::Scala
   return tensor;
 }
 
-/// A client's loss is a number about its data, which no noise would cover.
-void silence(TensorDict& up) {
-  for (auto& [name, tensor] : up)
-    if (name == "loss") tensor = at::zeros_like(tensor);
-}
-
 /// Laplace of deviation 1, by the inverse of its distribution.
 double laplace(Rng& rng) {
   const double u = rng.uniform() - 0.5;
@@ -86,16 +47,30 @@ std::string quoted(const std::string& name) { return "'" + name + "'"; }
 
 }  // namespace
 
+std::vector<Moved> Guard::moved(const TensorDict& up, const TensorDict& down) const {
+  return trained_in(up, down, *run_.parts, dp() ? StartBy::kFirst : StartBy::kNearest);
+}
+
+std::vector<Tensor> Guard::starts(const std::string& name, const Tensor& tensor,
+                                  const TensorDict& down) const {
+  const auto* part = run_.parts->find(name);
+  return part ? starts_in(*part, down, tensor) : std::vector<Tensor>();
+}
+
 bool Guard::shrinks(const std::string& name, const Tensor& tensor, const TensorDict& down) const {
-  return compresses() && tensor.scalar_type() == at::kFloat && tensor.numel() >= kFewest &&
-         tensor.numel() <= std::numeric_limits<int32_t>::max() && !is_buffers(name) &&
-         (options_.compress->to != "topk" || !alike(down, tensor).empty());
+  const auto* part = run_.parts->find(name);
+  if (!compresses() || !part || part->meaning != Meaning::kTrained ||
+      tensor.scalar_type() != at::kFloat || tensor.numel() < kFewest ||
+      tensor.numel() > std::numeric_limits<int32_t>::max())
+    return false;
+  const bool change = part->before == Before::kChange || part->before == Before::kGradient;
+  return options_.compress->to != "topk" || change || !starts_in(*part, down, tensor).empty();
 }
 
 Status Guard::seal_one(const std::string& name, const Tensor& tensor, const TensorDict& down,
                        uint64_t key, const TensorDict& before, TensorDict& memory,
                        TensorDict& out) const {
-  const auto candidates = alike(down, tensor);
+  const auto candidates = starts(name, tensor, down);
   const int64_t from = nearest_of(candidates, tensor);
   auto change = from == 0 ? tensor : tensor - candidates[static_cast<size_t>(from - 1)];
   const auto old = before.find(name);
@@ -142,14 +117,11 @@ Result<TensorDict> Guard::seal(TensorDict up, const TensorDict& down, uint64_t k
 
 TensorDict Guard::references(const TensorDict& down, const TensorDict& expected) const {
   TensorDict out;
-  if (needs_references())
-    for (const auto& [name, from] : trained_in(expected, down, run_.changes))
+  for (const auto& [name, tensor] : expected) {
+    if (!needs_references() && !shrinks(name, tensor, down)) continue;
+    for (const auto& from : starts(name, tensor, down))
       for (const auto& [other, one] : down)
         if (one.is_same(from)) out.emplace(other, one);
-  for (const auto& [name, tensor] : expected) {
-    if (!shrinks(name, tensor, down)) continue;
-    for (const auto& [other, one] : down)
-      if (same_kind(one, tensor)) out.emplace(other, one);
   }
   return out;
 }
@@ -157,7 +129,7 @@ TensorDict Guard::references(const TensorDict& down, const TensorDict& expected)
 Result<Tensor> Guard::open_one(const std::string& name, const Tensor& expected, TensorDict& sealed,
                                const TensorDict& references) const {
   const int64_t n = expected.numel();
-  const auto candidates = alike(references, expected);
+  const auto candidates = starts(name, expected, references);
   TESSERA_ASSIGN(const auto number, take_entry(sealed, name + "/from", at::kLong, {}));
   const auto from = number.item<int64_t>();
   if (from < 0 || from > std::ssize(candidates))
@@ -220,15 +192,25 @@ double Guard::bound() const {
 }
 
 void Guard::restrain(TensorDict& up, const TensorDict& down) const {
-  if (options_.counts) round_counts(up, options_.counts->digits);
-  if (dp()) set_counts(up, 1), silence(up);
-  if (bound() > 0 && !noise_of_clients()) clip(up, trained_in(up, down, run_.changes), bound());
+  if (options_.counts) round_counts(up, options_.counts->digits, *run_.parts);
+  if (dp()) set_counts(up, 1, *run_.parts);
+  if (bound() > 0 && !noise_of_clients()) clip(up, moved(up, down), bound());
+}
+
+TensorDict Guard::form(TensorDict expected) const {
+  if (promises())
+    std::erase_if(expected, [&](const auto& entry) {
+      const auto* part = run_.parts->find(entry.first);
+      return part && part->spare;
+    });
+  return expected;
 }
 
 TensorDict Guard::protect(TensorDict up, const TensorDict& down, uint64_t key) const {
+  up = form(std::move(up));
   restrain(up, down);
   if (!options_.clip && !options_.dp && !options_.perturb && !options_.prune) return up;
-  const auto trained = trained_in(up, down, run_.changes);
+  const auto trained = moved(up, down);
   if (options_.perturb && options_.perturb->scale > 0) perturb(up, trained, derive(key, 1));
   if (options_.prune) prune(up, trained, *options_.prune);
   if (noise_of_clients()) {
@@ -241,7 +223,7 @@ TensorDict Guard::protect(TensorDict up, const TensorDict& down, uint64_t key) c
 std::vector<std::string> Guard::noisy(const TensorDict& up, const TensorDict& down) const {
   std::vector<std::string> out;
   if (!dp() || !hides()) return out;
-  for (const auto& one : trained_in(up, down, run_.changes)) out.push_back(one.name);
+  for (const auto& one : moved(up, down)) out.push_back(one.name);
   return out;
 }
 
@@ -262,28 +244,56 @@ Status Guard::check(const TensorDict& expected, const TensorDict& down,
                       : options_.prune   ? "prune"
                       : options_.reject  ? "reject"
                                          : nullptr;
-  if (hides()) TESSERA_RETURN_IF_ERROR(check_upload_form(expected, method));
+  if (hides()) TESSERA_RETURN_IF_ERROR(check_upload_form(form(expected), *run_.parts, method));
   if (!which) return ok();
-  if (const auto whole = whole_models(expected, down, run_.changes); !whole.empty())
+  if (const auto whole = whole_models(expected, down, *run_.parts); !whole.empty())
     return fail(
         Error::kInvalid,
         "guard '{}' does not go with {}: its upload '{}' is a whole model of a client, not a "
         "change of something that the client was sent; remove the guard, or choose another "
         "method",
         which, method, whole.front());
-  for (const auto& [name, tensor] : expected)
-    if (dp() && tensor.numel() > 0 && tensor.dim() > 0 && !is_trained(name, tensor))
+  return dp() ? check_covered(expected, method) : ok();
+}
+
+Status Guard::check_covered(const TensorDict& expected, const std::string& method) const {
+  for (const auto& [name, tensor] : form(expected)) {
+    const auto* part = run_.parts->find(name);
+    if (!part) return fail(Error::kInternal, "'{}' is no part of {}'s uploads", name, method);
+    if (part->meaning == Meaning::kStatistic && part->buffers && tensor.numel() > 0)
       return fail(
           Error::kInvalid,
           "guard 'dp' does not go with this network: what it counts beside its weights ('{}', "
           "running means of batch norms) would travel without noise; choose a network "
           "without batch norms, or method fedbn",
           name);
+    if (part->meaning == Meaning::kStatistic && !part->buffers)
+      return fail(Error::kInvalid, "guard 'dp' does not go with {}", uncovered(method, name));
+    if (part->meaning == Meaning::kTrained && tensor.scalar_type() != at::kFloat)
+      return fail(
+          Error::kInvalid,
+          "guard 'dp' does not go with {}: its upload '{}' is trained and no float32, which "
+          "alone gets noise; remove the guard, or choose another method",
+          method, name);
+  }
   return ok();
 }
 
+std::string uncovered(const std::string& method, const std::string& part) {
+  return fmt::format(
+      "{}: its upload '{}' is a statistic of a client's samples, which no bound holds for; remove "
+      "it, or choose another method",
+      method, part);
+}
+
+std::string first_uncovered(const MessageParts& parts) {
+  for (const auto& [name, part] : parts)
+    if (part.meaning == Meaning::kStatistic && !part.buffers && !part.spare) return name;
+  return "";
+}
+
 double Guard::norm(const TensorDict& up, const TensorDict& references) const {
-  return norm_of(up, trained_in(up, references, run_.changes));
+  return norm_of(up, moved(up, references));
 }
 
 std::function<double()> Guard::noise(double deviation, uint64_t key) const {
@@ -309,14 +319,13 @@ void Guard::finish(std::vector<TensorDict*> uploads, const TensorDict& reference
   if (!dp() || noise_of_clients() || uploads.empty()) return;
   // The denominator is fixed, so that one client more or less moves the result by a bound / most.
   const double most = run_.rate * static_cast<double>(run_.clients);
-  for (auto* up : uploads)
-    scale(*up, trained_in(*up, references, run_.changes), static_cast<double>(count) / most);
+  for (auto* up : uploads) scale(*up, moved(*up, references), static_cast<double>(count) / most);
   if (hides()) return;  // the clients have added theirs
   // The method will divide by how many uploads there are.
   const double deviation =
       options_.dp->sigma * bound() / most * static_cast<double>(uploads.size());
   auto& first = *uploads.front();
-  add_noise(first, trained_in(first, references, run_.changes), noise(deviation, key));
+  add_noise(first, moved(first, references), noise(deviation, key));
 }
 
 Status Guard::check_memory(const TensorDict& memory) const {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,8 +30,8 @@ struct Opened {
 
 /// What guards have to know of the run.
 struct GuardedRun {
-  bool changes = false;  // uploads are changes (gradients), not models
-  bool sums = true;      // the server needs no more than the sum of uploads
+  std::shared_ptr<const MessageParts> parts;  // what an upload's parts mean; null: it has none
+  bool sums = true;                           // the server needs no more than the sum of uploads
   int64_t clients = 1;
   double rate = 1;  // share of the clients that is asked in a round
 };
@@ -42,23 +43,23 @@ struct GuardedRun {
 /// uploads are hidden from it (secure-aggregation), it cannot. Then the upload becomes smaller:
 /// compress, zstd.
 ///
-/// Smaller become tensors of float32 with at least 16 numbers that are not a model's buffers (a
-/// field `b`: running variances must stay positive). All else is exact: weights and counts, small
-/// tensors, integers, float64.
+/// Smaller become trained tensors of float32 with at least 16 numbers. All else is exact: counts
+/// and statistics (running variances must stay positive), small tensors, integers, float64.
 ///
 /// Uploads are models (docs/decisions/001): what is rounded or thinned out is the change since the
-/// download. A tensor is taken relative to that tensor of the download of its type and shape that
-/// is nearest to it, or to nothing where that is nearer still (a gradient); the sealed form says to
-/// which. fp16 and int8 also take tensors that nothing in the download looks like; top-k sends them
-/// as they are, because most of a model must not be left out.
+/// download. A tensor is taken relative to what it may have begun as (MessagePart::starts); of
+/// several to the nearest, or to nothing where that is nearer still; the sealed form says to which.
+/// fp16 and int8 also take tensors that began as nothing that was sent; top-k sends whole models of
+/// a client as they are, because most of a model must not be left out.
 class Guard {
  public:
   /// Does nothing.
   Guard() = default;
   /// Guards of answers are no part of it.
   explicit Guard(GuardOptions options, GuardedRun run = {})
-      : options_(std::move(options)), run_(run) {
+      : options_(std::move(options)), run_(std::move(run)) {
     options_.answers = {};
+    if (!run_.parts) run_.parts = std::make_shared<const MessageParts>();
   }
 
   /// The same at a server that also rejects long changes; clients do nothing else for it.
@@ -71,6 +72,7 @@ class Guard {
   /// False: uploads and downloads are what they were.
   bool active() const { return options_ != GuardOptions(); }
   const GuardOptions& options() const { return options_; }
+  const MessageParts& parts() const { return *run_.parts; }
   /// Level of frame.hpp, 0: none. Downloads of a round are framed by it.
   int zstd() const { return options_.zstd ? static_cast<int>(options_.zstd->level) : 0; }
   /// Whether clients are drawn one by one (Poisson) instead of so many at a time: what differential
@@ -103,6 +105,8 @@ class Guard {
   /// that fp16 can hold; names the tensor.
   Result<TensorDict> seal(TensorDict up, const TensorDict& down, uint64_t key,
                           TensorDict& memory) const;
+  /// An upload of the run as it must look: without what a guard that promises something leaves out.
+  TensorDict form(TensorDict expected) const;
   /// The first half of it: defences alone.
   TensorDict protect(TensorDict up, const TensorDict& down, uint64_t key) const;
   /// Where uploads are hidden, differential privacy needs no trust in the server: each client adds
@@ -144,6 +148,13 @@ class Guard {
   void perturb(TensorDict& up, const std::vector<Moved>& trained, uint64_t key) const;
   bool needs_references() const { return bound() > 0 || options_.reject; }
   void restrain(TensorDict& up, const TensorDict& down) const;
+  /// Whether every part of an upload is bounded, covered by noise, or says nothing of samples.
+  Status check_covered(const TensorDict& expected, const std::string& method) const;
+  /// How far an upload's trained tensors are from what the client was sent.
+  std::vector<Moved> moved(const TensorDict& up, const TensorDict& down) const;
+  /// What a tensor may have begun as, of what is there; the same list at both ends.
+  std::vector<Tensor> starts(const std::string& name, const Tensor& tensor,
+                             const TensorDict& down) const;
   /// Whether the tensor becomes smaller; the same answer at both ends.
   bool shrinks(const std::string& name, const Tensor& tensor, const TensorDict& down) const;
   Status seal_one(const std::string& name, const Tensor& tensor, const TensorDict& down,
@@ -156,8 +167,14 @@ class Guard {
                               const TensorDict& references) const;
 
   GuardOptions options_;
-  GuardedRun run_;
+  GuardedRun run_{.parts = std::make_shared<const MessageParts>()};
 };
+
+/// The first part that a guard which promises something can neither treat nor leave out; empty:
+/// there is none. Running statistics are a matter of the network.
+std::string first_uncovered(const MessageParts& parts);
+/// What is said of it, after "guard 'dp' does not go with ".
+std::string uncovered(const std::string& method, const std::string& part);
 
 /// A client's memory lives in its state, under names that begin with "guard/". Taking it leaves the
 /// method's own state; names lose the prefix.

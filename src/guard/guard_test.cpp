@@ -14,9 +14,11 @@ namespace tessera {
 namespace {
 
 using testing::FailsWith;
+using testing::fedavg_parts;
 using ::testing::HasSubstr;
 using testing::smaller;
 using testing::Succeeds;
+using testing::trained_part;
 
 constexpr int64_t kNumbers = 300;
 
@@ -37,7 +39,8 @@ TensorDict an_upload(const Tensor& change) {
 }
 
 struct Channel {
-  explicit Channel(GuardOptions options) : guard(std::move(options)) {}
+  explicit Channel(GuardOptions options, std::shared_ptr<const MessageParts> parts = fedavg_parts())
+      : guard(std::move(options), {.parts = std::move(parts)}) {}
   /// Both ends; what arrives.
   Opened carry(const TensorDict& up, const TensorDict& down, uint64_t key = 5) {
     auto sealed = guard.seal(up, down, key, memory);
@@ -52,7 +55,7 @@ struct Channel {
 /// What open() says of a sealed upload that was tampered with.
 std::string complaint(const GuardOptions& options, const std::function<void(TensorDict&)>& forge) {
   const auto up = an_upload(whole_numbers(2)), down = a_download();
-  const Guard guard(options);
+  const Guard guard(options, {.parts = fedavg_parts()});
   TensorDict memory;
   auto sealed = *guard.seal(up, down, 5, memory);
   forge(sealed);
@@ -72,14 +75,22 @@ TEST(Guard, OffItChangesNothing) {
   EXPECT_TRUE(off.memory.empty());
 }
 
-TEST(Guard, SmallTensorsBuffersWeightsAndOtherTypesAreExact) {
-  const TensorDict up{
-      {"b", at::full({100}, 1 / 3.0)},    {"own.b", at::full({100}, 1 / 3.0)},
-      {"count", at::arange(100)},         {"double", at::full({100}, 1 / 3.0, at::kDouble)},
-      {"few", at::full({15}, 1 / 3.0)},   {"loss", at::scalar_tensor(1 / 3.0, at::kDouble)},
-      {"many", at::full({4, 4}, 1 / 3.0)}};
+TEST(Guard, OnlyManyTrainedFloatsBecomeSmaller) {
+  MessageParts parts;
+  TensorDict up;
+  const auto add = [&](const std::string& name, Meaning meaning, const Tensor& tensor) {
+    parts.add(name, {.meaning = meaning, .starts = {"x"}});
+    up.emplace(name, tensor);
+  };
+  add("statistic", Meaning::kStatistic, at::full({4, 4}, 1 / 3.0));
+  add("open", Meaning::kOpen, at::full({4, 4}, 1 / 3.0));
+  add("count", Meaning::kCount, at::scalar_tensor(12.0, at::kDouble));
+  add("double", Meaning::kTrained, at::full({100}, 1 / 3.0, at::kDouble));
+  add("few", Meaning::kTrained, at::full({15}, 1 / 3.0));
+  add("many", Meaning::kTrained, at::full({4, 4}, 1 / 3.0));
+  const auto shared = std::make_shared<const MessageParts>(std::move(parts));
   for (const char* how : {"fp16", "int8", "topk"}) {
-    Channel channel(smaller(how));
+    Channel channel(smaller(how), shared);
     const auto opened = channel.carry(up, {{"x", at::zeros({4, 4})}, {"y", at::zeros({15})}});
     ASSERT_THAT(opened.up, Succeeds());
     for (const auto& [name, tensor] : up) {
@@ -159,11 +170,12 @@ TEST(Guard, WhatWasSentAndWhatIsRememberedIsWhatWasMeant) {
   EXPECT_GT(arrived.abs().sum().item<double>(), 0);
 }
 
-TEST(Guard, ATensorIsRelativeToWhatIsNearest) {
+TEST(Guard, OfSeveralStartsATensorIsRelativeToTheNearest) {
   const auto model = whole_numbers(1), other = whole_numbers(2), near = model + 1;
-  const TensorDict down{{"a", other}, {"c", model}, {"d", at::zeros({kNumbers + 1})}};
+  const TensorDict down{
+      {"a", other}, {"c", model}, {"d", at::zeros({kNumbers + 1})}, {"e", near.clone()}};
   const auto from = [&](const Tensor& tensor) {
-    Channel channel(smaller("topk", 0.5));
+    Channel channel(smaller("topk", 0.5), trained_part("x", {"a", "c", "d"}));
     const auto opened = channel.carry({{"x", tensor}}, down);
     EXPECT_THAT(opened.up, Succeeds());
     return channel.sent.at("x/from").item<int64_t>();
@@ -173,8 +185,8 @@ TEST(Guard, ATensorIsRelativeToWhatIsNearest) {
   EXPECT_EQ(from(at::full({kNumbers}, 0.01)), 0) << "a gradient is near to nothing";
 }
 
-TEST(Guard, TopKLeavesAloneWhatTheDownloadHasNothingLike) {
-  Channel channel(smaller("topk"));
+TEST(Guard, TopKLeavesAloneWhatBeganAsNothingThatWasSent) {
+  Channel channel(smaller("topk"), trained_part("head", {}));
   const TensorDict up{{"head", whole_numbers(4, 50)}};
   const auto opened = channel.carry(up, a_download());
   EXPECT_EQ(encode(*opened.up), encode(up));
@@ -194,7 +206,7 @@ TEST(Guard, NumbersThatCannotTravelAreRefusedAndCostNoMemory) {
     for (const float bad : {NAN, INFINITY}) {
       auto change = whole_numbers(3);
       change[9] = bad;
-      const Guard guard(smaller(how));
+      const Guard guard(smaller(how), {.parts = fedavg_parts()});
       TensorDict memory{{"value.w", at::ones({kNumbers})}};
       EXPECT_THAT(guard.seal(an_upload(change), a_download(), 1, memory),
                   FailsWith(Error::kInvalid, "'value.w' is not finite"));
@@ -203,7 +215,8 @@ TEST(Guard, NumbersThatCannotTravelAreRefusedAndCostNoMemory) {
   auto change = whole_numbers(3);
   change[9] = 1e6;
   TensorDict memory;
-  EXPECT_THAT(Guard(smaller("fp16")).seal(an_upload(change), a_download(), 1, memory),
+  EXPECT_THAT(Guard(smaller("fp16"), {.parts = fedavg_parts()})
+                  .seal(an_upload(change), a_download(), 1, memory),
               FailsWith(Error::kInvalid, "'value.w': a number is beyond the 65504"));
 }
 

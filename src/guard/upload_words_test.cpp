@@ -5,12 +5,14 @@
 
 #include <cmath>
 
+#include "guard/testing.hpp"
 #include "io/testing.hpp"
 
 namespace tessera {
 namespace {
 
 using testing::FailsWith;
+using testing::fedavg_parts;
 using testing::Succeeds;
 
 TensorDict upload(std::vector<float> w, double weight) {
@@ -24,10 +26,10 @@ uint64_t word(double value) { return static_cast<uint64_t>(static_cast<int64_t>(
 // By hand, with 8 places and weights up to 4: 1.5 · 3/4 · 256 = 288, −2 · 3/4 · 256 = −384.
 TEST(UploadWords, AreFixedPointByNameThenWeightThenLoss) {
   const WordScale scale{.guard = {.range = 16, .bits = 8}, .exponent = 2, .clients = 3};
-  const auto words = to_words(upload({1.5F, -2.0F}, 3), 0.25, scale);
+  const auto words = to_words(upload({1.5F, -2.0F}, 3), *fedavg_parts(), 0.25, scale);
   ASSERT_THAT(words, Succeeds());
   EXPECT_THAT(*words, ::testing::ElementsAre(word(288), word(-384), word(3 * 256), word(64)));
-  EXPECT_EQ(upload_words(upload({1.5F, -2.0F}, 3)), 4U);
+  EXPECT_EQ(upload_words(upload({1.5F, -2.0F}, 3), *fedavg_parts()), 4U);
 }
 
 TEST(UploadWords, TheirSumIsTheWeightedMean) {
@@ -36,39 +38,42 @@ TEST(UploadWords, TheirSumIsTheWeightedMean) {
   const std::vector<double> weights{24, 7, 1}, losses{0.5, 2, -1};
   std::vector<uint64_t> sum(4);
   for (size_t i = 0; i < 3; ++i) {
-    const auto words = to_words(upload(w[i], weights[i]), losses[i], scale);
+    const auto words = to_words(upload(w[i], weights[i]), *fedavg_parts(), losses[i], scale);
     ASSERT_THAT(words, Succeeds());
     for (size_t k = 0; k < 4; ++k) sum[k] += (*words)[k];
   }
   const auto form = upload({0, 0}, 0);
-  const auto mean = from_words(sum, form, scale);
+  const auto mean = from_words(sum, form, *fedavg_parts(), scale);
   ASSERT_THAT(mean, Succeeds());
   EXPECT_NEAR(mean->mean.at("value.w")[0].item<double>(), (24 * 0.25 + 7 - 0.125) / 32, 1e-7);
   EXPECT_NEAR(mean->mean.at("value.w")[1].item<double>(), (24 * -3 + 700) / 32.0, 2e-6);
   EXPECT_EQ(mean->mean.at("value.b").numel(), 0);
   EXPECT_EQ(mean->mean.at("weight").item<double>(), 32);
   EXPECT_EQ(mean->loss, 1.5);
-  EXPECT_EQ(one_of_many(mean->mean, 4).at("weight").item<double>(), 8);
   sum.pop_back();
-  EXPECT_THAT(from_words(sum, form, scale), FailsWith(Error::kInvalid, "3 words is none of 4"));
-  EXPECT_THAT(from_words({0, 0, 0, 0}, form, scale), FailsWith(Error::kInvalid, "weight 0"));
+  EXPECT_THAT(from_words(sum, form, *fedavg_parts(), scale),
+              FailsWith(Error::kInvalid, "3 words is none of 4"));
+  EXPECT_THAT(from_words({0, 0, 0, 0}, form, *fedavg_parts(), scale),
+              FailsWith(Error::kInvalid, "weight 0"));
 }
 
 TEST(UploadWords, SayWhatDoesNotFit) {
   const WordScale scale{.guard = {.range = 4, .bits = 24}, .exponent = 1, .clients = 3};
   // Counts after it was weighed: 7 · 1/2 fits, 7 · 2/2 does not.
-  EXPECT_THAT(to_words(upload({7}, 1), 0, scale), Succeeds());
-  EXPECT_THAT(to_words(upload({7}, 2), 0, scale),
+  EXPECT_THAT(to_words(upload({7}, 1), *fedavg_parts(), 0, scale), Succeeds());
+  EXPECT_THAT(to_words(upload({7}, 2), *fedavg_parts(), 0, scale),
               FailsWith(Error::kInvalid,
                         "'value.w' holds 7, which guard 'secure-aggregation' does "
                         "not send: beyond 4; raise "
                         "guard.secure-aggregation.range"));
-  EXPECT_THAT(to_words(upload({0}, 2), 5, scale), FailsWith(Error::kInvalid, "its training loss"));
-  EXPECT_THAT(to_words(upload({0}, 2), NAN, scale),
+  EXPECT_THAT(to_words(upload({0}, 2), *fedavg_parts(), 5, scale),
+              FailsWith(Error::kInvalid, "its training loss"));
+  EXPECT_THAT(to_words(upload({0}, 2), *fedavg_parts(), NAN, scale),
               FailsWith(Error::kInvalid, "its training loss is not finite"));
-  EXPECT_THAT(to_words(upload({NAN}, 2), 0, scale),
+  EXPECT_THAT(to_words(upload({NAN}, 2), *fedavg_parts(), 0, scale),
               FailsWith(Error::kInvalid, "'value.w' is not finite"));
-  EXPECT_THAT(to_words(upload({0}, 3), 0, scale), FailsWith(Error::kInvalid, "a weight of 3"));
+  EXPECT_THAT(to_words(upload({0}, 3), *fedavg_parts(), 0, scale),
+              FailsWith(Error::kInvalid, "a weight of 3"));
 }
 
 TEST(UploadWords, AWeightIsToldToAFactorOfTwo) {
@@ -80,14 +85,47 @@ TEST(UploadWords, AWeightIsToldToAFactorOfTwo) {
   EXPECT_THAT(weight_exponent(NAN), FailsWith(Error::kInvalid, "not from 0"));
 }
 
-TEST(UploadWords, AFormHasFloatsAndOneWeight) {
+TEST(UploadWords, AFormIsOfMeansAndTotalsInFloats) {
   auto form = upload({1}, 1);
-  EXPECT_THAT(check_upload_form(form, "x"), Succeeds());
+  auto parts = *fedavg_parts();
+  EXPECT_THAT(check_upload_form(form, parts, "x"), Succeeds());
   form["n"] = at::zeros({2}, at::kLong);
-  EXPECT_THAT(check_upload_form(form, "x"),
+  EXPECT_THAT(
+      check_upload_form(form, parts, "x"),
+      FailsWith(Error::kInvalid, "does not go with x: its upload 'n' is no part of a mean"));
+  parts.add("n", {.meaning = Meaning::kStatistic, .adds = Adds::kTotal});
+  EXPECT_THAT(check_upload_form(form, parts, "x"),
               FailsWith(Error::kInvalid, "does not go with x: its upload 'n' is no float32"));
-  form.erase("n"), form.erase("weight");
-  EXPECT_THAT(check_upload_form(form, "x"), FailsWith(Error::kInvalid, "have 0 weights"));
+}
+
+// By hand: means by two weights, a total that no weight touches, and what all share.
+TEST(UploadWords, SeveralMeansAndTotalsComeOutOfOneSum) {
+  MessageParts parts;
+  parts.add("a.value", {.adds = Adds::kMean, .weight = "a.weight"});
+  parts.add("a.weight", {.meaning = Meaning::kCount, .adds = Adds::kWeight});
+  parts.add("b.value", {.adds = Adds::kMean, .weight = "b.weight"});
+  parts.add("b.weight", {.meaning = Meaning::kCount, .adds = Adds::kWeight});
+  parts.add("t", {.meaning = Meaning::kTrained, .adds = Adds::kTotal});
+  parts.add("o", {.adds = Adds::kShared});
+  const auto up = [](float a, double an, float b, double bn, float t) {
+    return TensorDict{
+        {"a.value", at::tensor({a})},  {"a.weight", at::scalar_tensor(an, at::kDouble)},
+        {"b.value", at::tensor({b})},  {"b.weight", at::scalar_tensor(bn, at::kDouble)},
+        {"t", at::tensor({t, 2 * t})}, {"o", at::scalar_tensor(4, at::kLong)}};
+  };
+  const WordScale scale{.guard = {}, .exponent = 3, .clients = 2};
+  auto sum = *to_words(up(1, 2, 10, 8, 0.5F), parts, 1, scale);
+  const auto second = *to_words(up(4, 1, 20, 0, -3), parts, 2, scale);
+  EXPECT_EQ(sum.size(), upload_words(up(0, 0, 0, 0, 0), parts));
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] += second[i];
+  const auto out = from_words(sum, up(0, 0, 0, 0, 0), parts, scale);
+  ASSERT_THAT(out, Succeeds());
+  EXPECT_NEAR(out->mean.at("a.value").item<double>(), (2 * 1 + 4) / 3.0, 1e-6);
+  EXPECT_EQ(out->mean.at("a.weight").item<double>(), 3);
+  EXPECT_NEAR(out->mean.at("b.value").item<double>(), 10, 1e-6);
+  EXPECT_NEAR(out->mean.at("t")[1].item<double>(), 2 * (0.5 - 3), 1e-6);
+  EXPECT_EQ(out->mean.at("o").item<int64_t>(), 4);
+  EXPECT_EQ(out->loss, 3);
 }
 
 }  // namespace

@@ -26,13 +26,24 @@ class ServerState {
 };
 using ServerStatePtr = std::unique_ptr<ServerState>;
 
+/// The accepted uploads of a round.
+struct Gathered {
+  std::vector<ClientId> clients;    // whose they are, ascending
+  std::vector<TensorDict> uploads;  // one a client; where the sum will do only that
+};
+
 /// Thread-safe: const calls on different clients may run at the same time. Throws what the method
 /// throws, and std::invalid_argument for tensors that are not what they should be. A ServerState
 /// must come from this object, or from another one of the same method and options.
 class AnyMethod {
  public:
   virtual ~AnyMethod() = default;
-  virtual bool additive() const = 0;  // uploads are Weighted: they may be summed unseen
+  /// What the parts of an upload mean. Shared with guards and sums that outlive the method.
+  virtual std::shared_ptr<const MessageParts> parts() const = 0;
+  /// Why the server needs each upload, and what to set so that it does not; empty: their sum will
+  /// do.
+  virtual std::string why_each() const = 0;
+  bool sum_will_do() const { return why_each().empty(); }
   /// The state before round 1. May train on the setup's public data.
   virtual ServerStatePtr init_server(const Setup&) const = 0;
   /// A state from its tensors(kAll); compared with a fresh one, then checked by the method.
@@ -55,16 +66,16 @@ class AnyMethod {
   /// Throws std::invalid_argument, naming the field, unless `up` looks like `expected`. Numbers are
   /// not looked at, except that a weight is finite and at least 0.
   virtual void require_upload(const TensorDict& expected, const TensorDict& up) const = 0;
-  /// The largest number by which the upload asks to count; 0 where uploads do not say.
-  virtual double largest_weight(const TensorDict& up) const = 0;
+  /// Whether there is such a judge, which must see every upload at the server.
+  virtual bool judges() const = 0;
+  /// The method's own judge of an upload that looks like `expected`: kInvalid in one sentence.
+  virtual Status accept(const ServerState&, const TensorDict& up, const Setup&) const = 0;
   /// Throws std::invalid_argument, naming the field, unless `down` could be a download like
   /// `example`, which broadcast() gave: its fields, and types and shapes of those that both have.
   virtual void require_download(const TensorDict& example, const TensorDict& down) const = 0;
-  /// Takes the state and gives back the next one; after an exception the state is lost. Uploads by
-  /// client, ascending, each as `expected`; none: the state stands. Of an additive method at most
-  /// one, their mean.
-  virtual ServerStatePtr aggregate(ServerStatePtr, std::vector<Received<TensorDict>>,
-                                   const Setup&) const = 0;
+  /// The next state; the one before is left as it is, also after an exception. None: nobody's
+  /// upload counted, and the state stands.
+  virtual ServerStatePtr aggregate(const ServerState&, Gathered, const Setup&) const = 0;
   /// Empty, always or never: the views are the models before and after local_update.
   virtual std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
                                               const Local&, View) const = 0;
@@ -82,11 +93,8 @@ class AnyMethod {
   /// kInvalid in one sentence: why the method cannot work with this run, or with these data.
   virtual Status check(const Setup&) const = 0;
   virtual Status check(const ClientData&) const = 0;
-  /// Bytes at the server once everybody has taken part; 0: a few models, however many clients.
+  /// Bytes of what the server keeps of each client, once everybody has taken part; 0: nothing.
   virtual double server_bytes(const Setup&) const = 0;
-  /// Why the server needs single uploads although the table says that their sum will do; empty: it
-  /// does not.
-  virtual std::string needs_each() const = 0;
   /// Steps of local SGD that an upload of a round holds, of a client with n training samples.
   virtual int64_t local_steps(int64_t n) const = 0;
   /// False: check() of data looks at nothing, so nobody has to open them for it.
@@ -109,9 +117,24 @@ class Erased final : public AnyMethod {
   using Up = typename M::Up;
   using Guest = typename GuestOf<M>::type;
 
-  explicit Erased(M method) : method_(std::move(method)) {}
+  explicit Erased(M method)
+      : method_(std::move(method)),
+        parts_(std::make_shared<const MessageParts>(parts_of<Up, Down>())) {
+    static_assert(TakesSum<M> || !(detail::IsOf<Up, Mean>::value || detail::IsOf<Up, Total>::value),
+                  "uploads that are a Mean or a Total arrive as one Sum: write "
+                  "aggregate(Server, const Sum<Up>&, const Setup&) (docs/concepts.md)");
+    if (const auto part = parts_->each(); TakesSum<M> && !part.empty())
+      throw std::logic_error("aggregate() takes a Sum, but the part '" + part +
+                             "' of an upload is in no Mean or Total");
+  }
 
-  bool additive() const override { return std::is_same_v<Up, Weighted>; }
+  std::shared_ptr<const MessageParts> parts() const override { return parts_; }
+  std::string why_each() const override {
+    if constexpr (TakesSum<M> && TakesEach<M>)
+      return method_.why_each();
+    else
+      return TakesSum<M> ? "" : "its server needs each client's upload, not only their sum";
+  }
   ServerStatePtr init_server(const Setup& setup) const override {
     return std::make_unique<State>(method_.init_server(setup));
   }
@@ -166,22 +189,38 @@ class Erased final : public AnyMethod {
   void require_upload(const TensorDict& form, const TensorDict& up) const override {
     require_form(unpack<Up>(form), unpack<Up>(up));
   }
-  double largest_weight(const TensorDict& up) const override {
-    return detail::largest_weight(unpack<Up>(up));
+  bool judges() const override { return Accepts<M>; }
+  Status accept(const ServerState& server, const TensorDict& up,
+                const Setup& setup) const override {
+    if constexpr (Accepts<M>)
+      return method_.accept(of(server), unpack<Up>(up), setup);
+    else
+      return ok();
   }
   void require_download(const TensorDict& example, const TensorDict& down) const override {
     require_download_form(unpack<Down>(example), unpack<Down>(down));
   }
-  // In place: a state with a model per client is not copied.
-  ServerStatePtr aggregate(ServerStatePtr server, std::vector<Received<TensorDict>> uploads,
+  // The copy shares its tensors with the state before: a model per client is not copied.
+  ServerStatePtr aggregate(const ServerState& server, Gathered gathered,
                            const Setup& setup) const override {
-    if (uploads.empty()) return server;
-    std::vector<Received<Up>> typed;
-    for (auto& upload : uploads)
-      typed.push_back({upload.client, unpack<Up>(std::move(upload.body))});
-    auto& state = static_cast<State&>(*server);
-    state.value = method_.aggregate(std::move(state.value), typed, setup);
-    return server;
+    auto next = std::make_unique<State>(of(server));
+    if (gathered.uploads.empty()) return next;
+    if constexpr (TakesSum<M>) {
+      if (sum_will_do()) {
+        const Sum<Up> sum{unpack<Up>(std::move(gathered.uploads.front())),
+                          std::move(gathered.clients)};
+        next->value = method_.aggregate(std::move(next->value), sum, setup);
+        return next;
+      }
+    }
+    if constexpr (TakesEach<M>) {
+      std::vector<Received<Up>> typed;
+      for (size_t i = 0; i < gathered.uploads.size(); ++i)
+        typed.push_back({gathered.clients.at(i), unpack<Up>(std::move(gathered.uploads[i]))});
+      next->value =
+          method_.aggregate(std::move(next->value), std::span<const Received<Up>>(typed), setup);
+    }
+    return next;
   }
   // From here on: what a method may leave out.
   std::optional<Personal> personalize(const TensorDict& client, const TensorDict& down,
@@ -232,23 +271,17 @@ class Erased final : public AnyMethod {
     else
       return ok();
   }
+  // A fresh state has an example of everything that it will have one of per client.
   double server_bytes(const Setup& setup) const override {
-    if constexpr (HoldsMuch<M>)
-      return method_.server_bytes(setup);
-    else
-      return 0;
-  }
-  std::string needs_each() const override {
-    if constexpr (NeedsEach<M>)
-      return method_.needs_each();
-    else
-      return "";
+    if (!detail::holds_per_client<Server>()) return 0;
+    Setup bare = setup;
+    bare.commons = nullptr;
+    return static_cast<double>(setup.clients) *
+           static_cast<double>(detail::entry_bytes(method_.init_server(bare)));
   }
   bool checks_data() const override { return ChecksData<M>; }
   int64_t local_steps(int64_t n) const override {
-    if constexpr (CountsSteps<M>)
-      return method_.local_steps(n);
-    else if constexpr (requires { method_.train.epochs; })
+    if constexpr (requires { method_.train.epochs; })
       return method_.train.steps_on(n);
     else
       return 0;
@@ -272,6 +305,7 @@ class Erased final : public AnyMethod {
   }
 
   M method_;
+  std::shared_ptr<const MessageParts> parts_;
 };
 
 /// The one bridge from an author's types to named tensors. Moves the method in.
@@ -308,11 +342,6 @@ struct MethodInfo {
   View headline = View::kPre;  // the view that summaries lead with
   bool pooled = false;         // trains on everybody's data at once (a reference, not a federation)
   bool learns = true;          // false: a rule without training, whose rounds change nothing
-  /// What guards must know of uploads: whether they are changes already (a gradient), not models
-  /// near the download; whether the server needs no more than their weighted sum, also where their
-  /// type is not Weighted; and whether they hold sums over a client's samples beside what was
-  /// trained.
-  bool changes = false, sums = false, statistics = false;
   /// What guards inside local training must know. Empty: all that an upload tells of a client's
   /// samples comes from one local_sgd over its training rows, with plain gradients, and nothing is
   /// trained at evaluations that local_sgd could not do so, too. Else what there is besides, as the
@@ -328,11 +357,6 @@ struct MethodInfo {
   /// A new draft with default options each time. Never empty in methods().
   std::function<std::unique_ptr<MethodDraft>()> draft;
 };
-/// Whether the server of a method with these options needs no more than the sum of uploads.
-inline bool sum_will_do(const MethodInfo& info, const AnyMethod& method) {
-  return (info.sums || method.additive()) && method.needs_each().empty();
-}
-
 /// How a method file presents itself: `info` with its draft filled in. M is default-constructible,
 /// has `TrainOptions train` and lists its own options.
 template <Method M>
@@ -342,11 +366,13 @@ MethodInfo describe(MethodInfo info) {
     std::vector<BoundOption> options() override { return bind_options(method); }
     std::unique_ptr<AnyMethod> build(const TrainOptions& train) const override {
       M ready = method;
-      ready.train = train;
+      // How many steps a round has may be an option of the method's own.
+      ready.train = train, ready.train.steps = method.train.steps;
       return erase(std::move(ready));
     }
   };
   info.draft = [] { return std::make_unique<Draft>(); };
+  settle_exposure(info.exposure, parts_of<typename M::Up, typename M::Down>());
   return info;
 }
 

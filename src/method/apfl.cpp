@@ -73,9 +73,8 @@ struct Apfl : FedAvg {
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const Client start = local.newcomer ? Client{g, alpha0} : me;
     const auto done = trained(start, g, local);
-    Weighted up{done.w, static_cast<double>(local.data.train_size())};
     return {done.me,
-            up,
+            {done.w, samples_of(local)},
             done.loss,
             mixture(start, g, local.model),
             mixture(done.me, done.w, local.model),
@@ -115,7 +114,8 @@ MethodInfo apfl() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its own model"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "takes two gradients of each batch, and one more for its mixture"});
 }
 
 }  // namespace tessera

@@ -27,7 +27,9 @@ MethodInfo centralized() {
        .exposure = {.server = {{.what = Tells::kData,
                                 .words = "all data lie in one place: no privacy at all"}}},
        .headline = View::kPre,
-       .pooled = true});
+       .pooled = true,
+       .beyond_sgd = "trains on everybody's data at once",
+       .no_vote = "has one model of everybody's data"});
 }
 
 }  // namespace tessera

@@ -54,7 +54,7 @@ struct Ditto : FedAvg {
     const auto shared = local_sgd(g, local, train);
     const auto& start = local.newcomer ? g : me.v;
     const auto own = pulled(start, g, local, local.newcomer ? kNewcomerRounds : 1);
-    return {{own.weights}, upload_of(shared, local), own.loss, start, own.weights};
+    return {{own.weights}, {shared.weights, samples_of(local)}, own.loss, start, own.weights};
   }
 };
 
@@ -74,7 +74,8 @@ MethodInfo ditto() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its own model"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -89,6 +89,18 @@ std::string user_words(const Exposure& exposure, const std::vector<std::string>&
 
 }  // namespace
 
+void settle_exposure(Exposure& exposure, const MessageParts& parts) {
+  for (auto& told : exposure.server) {
+    if (told.what == Tells::kData) continue;
+    const auto* part = parts.find(told.tensor);
+    if (!part) throw std::logic_error("no upload has a tensor '" + told.tensor + "'");
+    told.what = part->meaning != Meaning::kTrained  ? Tells::kStatistics
+                : part->before == Before::kGradient ? Tells::kGradient
+                : part->before == Before::kChange   ? Tells::kChange
+                                                    : Tells::kModel;
+  }
+}
+
 std::string name_of(Tells what) {
   switch (what) {
     case Tells::kModel:

@@ -1,8 +1,9 @@
 // Who gets to see what of a client: declared in a method's line, checked against its messages.
 //
-// Two things need no declaration, because their names tell: running statistics of batch norms
-// (fields `b`) and how many samples a client has (weights). All else in an upload is listed; the
-// conformance suite compares the list with real uploads of every method of the table.
+// What a tensor of an upload is follows from its type (method/message.hpp), and so do running
+// statistics of batch norms, how many samples a client has, and whether uploads can be summed. What
+// cannot be derived is declared: how people call it, and what the others are sent. The conformance
+// suite compares the list with real uploads of every method of the table.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "tensor/layout.hpp"
+#include "tensor/message_parts.hpp"
 
 namespace tessera {
 
@@ -23,9 +25,9 @@ enum class Covers { kAll, kBase, kTop, kNotNorms, kNotAttention, kAttention, kFi
 
 /// One thing that leaves a client.
 struct Told {
-  std::string tensor;  // its name in the upload: "value.w"
-  Tells what = Tells::kModel;
-  std::string words;  // for people: "its trained model"
+  std::string tensor;          // its name in the upload: "value.w"
+  Tells what = Tells::kModel;  // by its type (settle_exposure), or kData
+  std::string words;           // for people: "its trained model"
   Covers covers = Covers::kAll;
   int64_t copies = 1;     // of that many numbers: 2 for a model and its rates
   std::string only = "";  // when it is sent: an option or a stretch of rounds; empty: always
@@ -47,6 +49,10 @@ struct Exposure {
 
   bool declared() const { return !server.empty() || peers == Shown::kNothing; }
 };
+
+/// Fills in what each told tensor is, by its type. Throws std::logic_error if uploads have no such
+/// tensor.
+void settle_exposure(Exposure& exposure, const MessageParts& parts);
 
 /// "model", "change", …; "nothing", "sum", "mixture", "single"; for programs.
 std::string name_of(Tells what);

@@ -75,7 +75,8 @@ MethodInfo ftl() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its fitted copy"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 MethodInfo fed_t() {
@@ -92,7 +93,8 @@ MethodInfo fed_t() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its fitted copy"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

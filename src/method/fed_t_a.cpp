@@ -165,7 +165,8 @@ MethodInfo fed_t_a() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its fitted copy"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "trains attention maps in its second stage, with gradients of its own"});
 }
 
 }  // namespace tessera

@@ -4,19 +4,10 @@
 
 namespace tessera {
 
-Weighted upload_of(const SgdResult& trained, const Local& local) {
-  return {trained.weights, static_cast<double>(local.data.train_size())};
-}
-
-Step<Nothing, Weighted> FedAvg::local_update(const Client& me, const Down& g,
-                                             const Local& local) const {
+Step<Nothing, FedAvg::Up> FedAvg::local_update(const Client& me, const Down& g,
+                                               const Local& local) const {
   const auto trained = local_sgd(g, local, train);
-  return {me, upload_of(trained, local), trained.loss, g, trained.weights};
-}
-
-FedAvg::Server FedAvg::aggregate(Server, std::span<const Received<Up>> uploads,
-                                 const Setup&) const {
-  return {uploads.front().body.value};
+  return {me, {trained.weights, samples_of(local)}, trained.loss, g, trained.weights};
 }
 
 MethodInfo fedavg() {
@@ -31,7 +22,8 @@ MethodInfo fedavg() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPre});
+       .headline = View::kPre,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -24,7 +24,7 @@ struct FedAvg {
   /// A client remembers nothing, gets the global model and returns its own, weighted.
   using Client = Nothing;
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   /// Set by MethodDraft::build; FedAvg has no options of its own.
   TrainOptions train;
@@ -39,13 +39,8 @@ struct FedAvg {
   /// Views: the global model, and the same after local training.
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const;
   Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
-  /// Gets a single upload, the mean: Up is a Weighted.
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
   Weights global(const Server& server, const Setup&) const { return server.g; }
 };
-
-/// The trained weights as an upload that counts by the client's number of training samples. Shares
-/// the tensors.
-Weighted upload_of(const SgdResult& trained, const Local& local);
 
 }  // namespace tessera

@@ -27,7 +27,7 @@ struct FedAvgGan {
   /// w: model [d], generator [d_G] and discriminator [d_D] one after the other; b: the model's.
   /// Evaluations get the generator only where it is used, and never the discriminator.
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   TrainOptions train;
   GanRound gan;
@@ -54,15 +54,15 @@ struct FedAvgGan {
     const auto pairs = GanRound::pairs(local, g, train);
     const auto data = gan.training_data(local, pairs.model, both.generator);
     const auto trained = local_sgd(g, on(local, *data), train);
-    const auto weight = static_cast<double>(local.data.train_size());
-    return {
-        me, {joined(trained.weights, gan.learned(local, *pairs.gan, both)), weight}, trained.loss};
+    return {me,
+            {joined(trained.weights, gan.learned(local, *pairs.gan, both)), samples_of(local)},
+            trained.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const {
     return {joined(server.g, server.gan)};
   }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup& setup) const {
-    auto [g, both] = parted(uploads.front().body.value, setup.model);
+  Server aggregate(Server, const Sum<Up>& sum, const Setup& setup) const {
+    auto [g, both] = parted(sum->value, setup.model);
     return {std::move(g), std::move(both)};
   }
   Weights global(const Server& server, const Setup&) const { return server.g; }
@@ -112,6 +112,7 @@ MethodInfo fedavg_gan() {
                     .peers = Shown::kSum,
                     .sent = "the means"},
        .headline = View::kPre,
+       .beyond_sgd = kGanBeyond,
        .all_virtual = true});
 }
 

@@ -26,7 +26,7 @@ struct FedBabu {
   };
   using Client = Nothing;
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   TrainOptions train;
   int64_t per_layers = 1, ft_epochs = 5;
@@ -67,14 +67,10 @@ struct FedBabu {
     const auto parts = split(local.model);
     const auto after = local_sgd(parts.joined(head_of(local.setup), body), local, train,
                                  {.only = parts.mask().logical_not()});
-    return {me,
-            {parts.rest_of(after.weights), static_cast<double>(local.data.train_size())},
-            after.loss};
+    return {me, {parts.rest_of(after.weights), samples_of(local)}, after.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.body}; }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
-    return {uploads.front().body.value};
-  }
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
 
   Weights tuned(const Weights& start, const Site& site) const {
     if (ft_part == "head") return fit_head(start, site, train, per_layers, ft_epochs).weights;
@@ -105,7 +101,8 @@ MethodInfo fedbabu() {
                                          .sent = "the mean",
                                          .stays = "its fitted head",
                                          .rest_known = true},
-                            .headline = View::kPost});
+                            .headline = View::kPost,
+                            .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -10,7 +10,7 @@ FedPer::Server FedPer::init_server(const Setup& setup) const {
   const auto whole = setup.model.init(setup.key);
   const auto first = split(setup.model).part_of(whole.w);
   return {split(setup.model).rest_of(whole), mean_head() ? first : at::empty({0}, first.options()),
-          PerClient<Kept>({first})};
+          why_each().empty() ? PerClient<Kept>() : PerClient<Kept>({first})};
 }
 
 FedPer::Client FedPer::init_client(const Local& local) const {
@@ -39,13 +39,21 @@ Step<FedPer::Client, FedPer::Up> FedPer::local_update(const Client& me, const Do
   const auto before = start(me, down, local);
   const auto trained = local_sgd(before, local, train);
   const auto own = parts.part_of(trained.weights.w);
-  Up up{{parts.rest_of(trained.weights), static_cast<double>(local.data.train_size())}, {}};
-  if (mean_head()) up.head = own;
+  Up up{{parts.rest_of(trained.weights), {}}, samples_of(local)};
+  if (mean_head()) up.value.head = own;
   return {{own}, std::move(up), trained.loss, before, trained.weights};
 }
 
 FedPer::Up FedPer::expected(const Server& server, Why, const Setup&) const {
-  return {{server.base}, mean_head() ? std::optional(server.mean_head) : std::nullopt};
+  Up up{{server.base, {}}};
+  if (mean_head()) up.value.head = server.mean_head;
+  return up;
+}
+
+FedPer::Server FedPer::aggregate(Server server, const Sum<Up>& sum, const Setup&) const {
+  server.base = sum->value.base;
+  if (mean_head()) server.mean_head = *sum->value.head;
+  return server;
 }
 
 FedPer::Server FedPer::aggregate(Server server, std::span<const Received<Up>> uploads,
@@ -54,17 +62,13 @@ FedPer::Server FedPer::aggregate(Server server, std::span<const Received<Up>> up
   std::vector<Tensor> heads;
   std::vector<double> sizes;
   for (const auto& [client, up] : uploads) {
-    bases.push_back(up.base);
-    if (!mean_head()) continue;
-    if (mean_over == "all")
-      server.heads.put(client, {*up.head, up.base.weight});
-    else
-      heads.push_back(*up.head), sizes.push_back(up.base.weight);
+    bases.push_back({up.value.base, up.weight});
+    server.heads.put(client, {*up.value.head, up.weight});
   }
   server.base = mean(bases);
   for (const auto& [client, kept] : server.heads)
     heads.push_back(kept.head), sizes.push_back(kept.size);
-  if (mean_head()) server.mean_head = mean(heads, sizes);
+  server.mean_head = mean(heads, sizes);
   return server;
 }
 
@@ -76,10 +80,10 @@ MethodInfo fedper() {
                            .section = "2.1",
                            .down = "d_B",
                            .up = "d_B",
-                           .exposure = {.server = {{.tensor = "base.value.w",
+                           .exposure = {.server = {{.tensor = "value.base.w",
                                                     .words = "its trained base",
                                                     .covers = Covers::kBase},
-                                                   {.tensor = "head",
+                                                   {.tensor = "value.head",
                                                     .words = "its head",
                                                     .covers = Covers::kTop,
                                                     .only = "with head = mean"}},
@@ -87,7 +91,7 @@ MethodInfo fedper() {
                                         .sent = "the mean",
                                         .stays = "its head"},
                            .headline = View::kPost,
-                           .sums = true});
+                           .beyond_sgd = ""});
 }
 
 }  // namespace tessera

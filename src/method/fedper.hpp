@@ -40,11 +40,12 @@ struct FedPer {
     static void fields(auto& m, auto&& f) { f("base", m.base), f("head", m.head); }
   };
   /// What is averaged; the head stays where it is unless head = mean.
-  struct Up {
-    Weighted base;
-    std::optional<Tensor> head;  // with head = mean
+  struct Parts {
+    Trained<Weights, &Down::base> base;
+    std::optional<Own<Tensor>> head;  // with head = mean
     static void fields(auto& m, auto&& f) { f("base", m.base), f("head", m.head); }
   };
+  using Up = Mean<Parts>;
 
   TrainOptions train;
   /// Both choices are about evaluation: a round starts from the client's own head.
@@ -64,7 +65,7 @@ struct FedPer {
     f(between("ft_epochs", 1, 10000, "passes to fit a newcomer's head, base frozen"), m.ft_epochs);
   }
 
-  std::string needs_each() const {
+  std::string why_each() const {
     return mean_head() && mean_over == "all"
                ? "its server keeps every client's head for their mean; set method.mean_over = "
                  "\"last_round\", or method.head = \"own\""
@@ -81,6 +82,7 @@ struct FedPer {
   Up expected(const Server& server, Why why, const Setup& setup) const;
   /// Means are weighted by training samples; the mean head is over everybody's latest, or over this
   /// round's.
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const;
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
 
   /// The model [d] that a client trains and is evaluated from. A newcomer without a mean head gets

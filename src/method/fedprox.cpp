@@ -17,7 +17,7 @@ struct FedProx : FedAvg {
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const auto trained = local_sgd(g, local, train, {.hook = pull_to(g.w, mu)});
-    return {me, upload_of(trained, local), trained.loss, g, trained.weights};
+    return {me, {trained.weights, samples_of(local)}, trained.loss, g, trained.weights};
   }
 };
 
@@ -35,7 +35,8 @@ MethodInfo fedprox() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPre});
+       .headline = View::kPre,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

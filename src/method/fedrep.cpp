@@ -25,7 +25,7 @@ struct FedRep {
     static void fields(auto& m, auto&& f) { f("head", m.head); }
   };
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   TrainOptions train;
   int64_t per_layers = 1, head_epochs = 5;
@@ -64,34 +64,33 @@ struct FedRep {
     const auto after = local_sgd(with_fitted_head(start, local), local, train,
                                  {.only = parts.mask().logical_not()});
     return {{parts.part_of(after.weights.w)},
-            {parts.rest_of(after.weights), static_cast<double>(local.data.train_size())},
+            {parts.rest_of(after.weights), samples_of(local)},
             after.loss,
             start,
             after.weights};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.base}; }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
-    return {uploads.front().body.value};
-  }
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
 };
 
 }  // namespace
 
 MethodInfo fedrep() {
-  return describe<FedRep>({.name = "fedrep",
-                           .line = "shared base, private head, fitted one after the other",
-                           .paper = "Collins et al., ICML 2021",
-                           .equation = "Algorithm 1",
-                           .section = "2.3",
-                           .down = "d_B",
-                           .up = "d_B",
-                           .exposure = {.server = {{.tensor = "value.w",
-                                                    .words = "its trained base",
-                                                    .covers = Covers::kBase}},
-                                        .peers = Shown::kSum,
-                                        .sent = "the mean",
-                                        .stays = "its head"},
-                           .headline = View::kPost});
+  return describe<FedRep>(
+      {.name = "fedrep",
+       .line = "shared base, private head, fitted one after the other",
+       .paper = "Collins et al., ICML 2021",
+       .equation = "Algorithm 1",
+       .section = "2.3",
+       .down = "d_B",
+       .up = "d_B",
+       .exposure =
+           {.server = {{.tensor = "value.w", .words = "its trained base", .covers = Covers::kBase}},
+            .peers = Shown::kSum,
+            .sent = "the mean",
+            .stays = "its head"},
+       .headline = View::kPost,
+       .beyond_sgd = "fits its head in passes of their own before each training of the base"});
 }
 
 }  // namespace tessera

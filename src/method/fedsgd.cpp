@@ -8,6 +8,7 @@ namespace tessera {
 namespace {
 
 struct FedSgd : FedAvg {
+  using Up = Mean<Gradient<Weights>>;
   std::string batch = "full";
   static void options(auto& m, auto&& f) {
     f(one_of("batch", {"full", "mini"}, "gradient of all local data, or of one mini-batch"),
@@ -31,14 +32,11 @@ struct FedSgd : FedAvg {
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const auto full = gradient(g, local);
     const Weights slope{full.grad, full.buffers};
-    return {me,
-            {slope, static_cast<double>(local.data.train_size())},
-            full.loss,
-            g,
-            stepped(g, slope, local.round)};
+    return {me, {slope, samples_of(local)}, full.loss, g, stepped(g, slope, local.round)};
   }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
-    return {stepped(server.g, uploads.front().body.value, setup.round)};
+  Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
+    return {stepped(server.g, sum->value, setup.round)};
   }
 
   /// From g down a gradient, whose running statistics are taken over.
@@ -50,20 +48,19 @@ struct FedSgd : FedAvg {
 }  // namespace
 
 MethodInfo fedsgd() {
-  return describe<FedSgd>({.name = "fedsgd",
-                           .line = "one step along the mean gradient per round",
-                           .paper = "McMahan et al., AISTATS 2017",
-                           .equation = "section 2",
-                           .section = "1.4",
-                           .down = "d",
-                           .up = "d",
-                           .exposure = {.server = {{.tensor = "value.w",
-                                                    .what = Tells::kGradient,
-                                                    .words = "its gradient"}},
-                                        .peers = Shown::kSum,
-                                        .sent = "the model that the mean gradient leads to"},
-                           .headline = View::kPre,
-                           .changes = true});
+  return describe<FedSgd>(
+      {.name = "fedsgd",
+       .line = "one step along the mean gradient per round",
+       .paper = "McMahan et al., AISTATS 2017",
+       .equation = "section 2",
+       .section = "1.4",
+       .down = "d",
+       .up = "d",
+       .exposure = {.server = {{.tensor = "value.w", .words = "its gradient"}},
+                    .peers = Shown::kSum,
+                    .sent = "the model that the mean gradient leads to"},
+       .headline = View::kPre,
+       .beyond_sgd = "sends a gradient of all samples and takes no local steps"});
 }
 
 }  // namespace tessera

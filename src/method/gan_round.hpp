@@ -11,6 +11,9 @@
 
 namespace tessera {
 
+/// What guards inside local training are told of (MethodInfo::beyond_sgd).
+inline constexpr const char* kGanBeyond = "trains a generator and a discriminator beside its model";
+
 /// Options; what is learned is passed in and out.
 struct GanRound {
   GanUse use;

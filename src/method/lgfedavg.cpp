@@ -35,7 +35,7 @@ LgFedAvg::Server LgFedAvg::init_server(const Setup& setup) const {
   const auto first = setup.model.init(setup.key);
   const auto base = split(setup.model).rest_of(first);
   return {split(setup.model).part_of(first.w), base, PerClient<bool>(true),
-          PerClient<Weights>(base)};
+          base_bank ? PerClient<Weights>(base) : PerClient<Weights>()};
 }
 
 LgFedAvg::Client LgFedAvg::init_client(const Local& local) const {
@@ -65,15 +65,24 @@ Step<LgFedAvg::Client, LgFedAvg::Up> LgFedAvg::local_update(const Client& me, co
   const auto after =
       local_sgd(parts.joined(down.top, down.base ? *down.base : me.base), local, train);
   const auto base = parts.rest_of(after.weights);
-  Up up{parts.part_of(after.weights.w), static_cast<double>(local.data.train_size()), {}};
-  if (down.warm || base_bank) up.base = base;
+  Up up{{parts.part_of(after.weights.w), {}}, samples_of(local)};
+  if (down.warm || base_bank) up.value.base = base;
   return {{base}, std::move(up), after.loss};
 }
 
 LgFedAvg::Up LgFedAvg::expected(const Server& server, Why, const Setup& setup) const {
-  Up up{server.top, 0, {}};
-  if (warm(setup) || base_bank) up.base = server.base;
+  Up up{{server.top, {}}};
+  if (warm(setup) || base_bank) up.value.base = server.base;
   return up;
+}
+
+LgFedAvg::Server LgFedAvg::aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
+  server.top = sum->value.top;
+  if (warm(setup))
+    server.base = *sum->value.base;
+  else
+    for (const ClientId client : sum.clients) server.own.put(client, true);
+  return server;
 }
 
 LgFedAvg::Server LgFedAvg::aggregate(Server server, std::span<const Received<Up>> uploads,
@@ -82,13 +91,11 @@ LgFedAvg::Server LgFedAvg::aggregate(Server server, std::span<const Received<Up>
   std::vector<Weighted> bases;
   std::vector<double> sizes;
   for (const auto& [client, up] : uploads) {
-    tops.push_back(up.top), sizes.push_back(up.weight);
-    if (warm(setup)) {
-      bases.push_back({*up.base, up.weight});
-      continue;
-    }
+    tops.push_back(up.value.top), sizes.push_back(up.weight);
+    bases.push_back({*up.value.base, up.weight});
+    if (warm(setup)) continue;
     server.own.put(client, true);
-    if (base_bank) server.bank.put(client, *up.base);
+    server.bank.put(client, *up.value.base);
   }
   server.top = mean(tops, sizes);
   if (warm(setup)) server.base = mean(bases);
@@ -116,24 +123,25 @@ Personal LgFedAvg::personalize(const Client& me, const Down& down, const Local& 
 }
 
 MethodInfo lgfedavg() {
-  return describe<LgFedAvg>(
-      {.name = "lgfedavg",
-       .line = "private representation, shared top layers",
-       .paper = "Liang et al., 2020",
-       .equation = "Algorithm 1",
-       .section = "2.2",
-       .down = "d",
-       .up = "d",
-       .exposure = {.server = {{.tensor = "top", .words = "its top layers", .covers = Covers::kTop},
-                               {.tensor = "base.w",
-                                .words = "its base",
-                                .covers = Covers::kBase,
-                                .only = "in the warm-up, or with base_bank"}},
-                    .peers = Shown::kSum,
-                    .sent = "the means",
-                    .stays = "its base after the warm-up"},
-       .headline = View::kPost,
-       .sums = true});
+  return describe<LgFedAvg>({.name = "lgfedavg",
+                             .line = "private representation, shared top layers",
+                             .paper = "Liang et al., 2020",
+                             .equation = "Algorithm 1",
+                             .section = "2.2",
+                             .down = "d",
+                             .up = "d",
+                             .exposure = {.server = {{.tensor = "value.top",
+                                                      .words = "its top layers",
+                                                      .covers = Covers::kTop},
+                                                     {.tensor = "value.base.w",
+                                                      .words = "its base",
+                                                      .covers = Covers::kBase,
+                                                      .only = "in the warm-up, or with base_bank"}},
+                                          .peers = Shown::kSum,
+                                          .sent = "the means",
+                                          .stays = "its base after the warm-up"},
+                             .headline = View::kPost,
+                             .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -41,14 +41,12 @@ struct LgFedAvg {
     }
   };
   /// Everything counts by the client's number of training samples.
-  struct Up {
-    Tensor top;
-    Weight weight;
-    std::optional<Weights> base;  // in the warm-up, or for the bank
-    static void fields(auto& m, auto&& f) {
-      f("top", m.top), f("weight", m.weight), f("base", m.base);
-    }
+  struct Parts {
+    Trained<Tensor, &Down::top> top;
+    std::optional<Trained<Weights, &Down::base>> base;  // in the warm-up, or for the bank
+    static void fields(auto& m, auto&& f) { f("top", m.top), f("base", m.base); }
   };
+  using Up = Mean<Parts>;
 
   TrainOptions train;
   /// `warmup` is rounded to whole rounds.
@@ -63,7 +61,7 @@ struct LgFedAvg {
       m.base_bank);
   }
 
-  std::string needs_each() const {
+  std::string why_each() const {
     return base_bank ? "with base_bank its server keeps every client's private layers; set "
                        "method.base_bank = false"
                      : "";
@@ -81,6 +79,7 @@ struct LgFedAvg {
   Up expected(const Server& server, Why why, const Setup& setup) const;
   /// In the warm-up both parts are averaged; afterwards the top, and the bank keeps the
   /// representations.
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const;
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   /// A newcomer with a bank is the ensemble over it, the same in both views and without weights of
   /// its own.

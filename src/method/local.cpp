@@ -45,9 +45,7 @@ struct LocalTrain {
     for (const auto& ask : asks) send(ask, {});
   }
   Up expected(const Server&, Why, const Setup&) const { return {}; }
-  Server aggregate(Server server, std::span<const Received<Up>>, const Setup&) const {
-    return server;
-  }
+  Server aggregate(Server server, const Sum<Up>&, const Setup&) const { return server; }
 
   bool stopped(const Client& me) const { return patience > 0 && me.stale >= patience; }
   /// Of a round in which the client takes part.
@@ -89,14 +87,17 @@ struct LocalTrain {
 }  // namespace
 
 MethodInfo local() {
-  return describe<LocalTrain>({.name = "local",
-                               .line = "every client alone: the lower reference",
-                               .paper = "-",
-                               .section = "1.1",
-                               .down = "0",
-                               .up = "0",
-                               .exposure = {},
-                               .headline = View::kPost});
+  return describe<LocalTrain>(
+      {.name = "local",
+       .line = "every client alone: the lower reference",
+       .paper = "-",
+       .section = "1.1",
+       .down = "0",
+       .up = "0",
+       .exposure = {},
+       .headline = View::kPost,
+       .beyond_sgd = "sends nothing that would have to be hidden",
+       .no_vote = "answers with a model that it holds, trained on all of a client's data"});
 }
 
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #include "method/method.hpp"
 
+#include "base/memory.hpp"
+#include "base/text.hpp"
 #include "method/any_method.hpp"
 
 namespace tessera {
@@ -19,9 +21,15 @@ Personal plain(const Model& model, Weights weights) {
   return {[&model, weights](const Tensor& x) { return model.predict(weights, x); }, weights};
 }
 
-double model_bytes(const Model& model) {
-  return static_cast<double>(sizeof(float)) *
-         static_cast<double>(model.layout().numel() + model.buffers().numel());
+Status check_pairs(const std::string& method, const Setup& setup, int64_t matrices) {
+  const auto n = static_cast<double>(setup.clients);
+  const double bytes = static_cast<double>(matrices) * static_cast<double>(sizeof(double)) * n * n;
+  const auto available = static_cast<double>(available_memory());
+  if (bytes <= available) return ok();
+  return fail(Error::kInvalid,
+              "{}: the server compares every two clients, which would need {} for {} clients, and "
+              "{} of memory are available; use fewer clients or another method",
+              method, human_bytes(bytes), setup.clients, human_bytes(available));
 }
 
 }  // namespace tessera

@@ -1,7 +1,6 @@
 // What an author of a method writes: four value types and six const functions, in one file. Most
-// methods need no more. Further functions are optional: personalize, global, exhibits, check,
-// needs_each, server_bytes, and exchanges with learn for newcomers that the server has to get to
-// know.
+// methods need no more. Further functions are optional: personalize, global, exhibits, accept,
+// check, and exchanges with learn for newcomers that the server has to get to know.
 //
 // Principles (docs/concepts.md): state is a value that goes in and comes out; a client sees its own
 // state, its download and its data; the server never sees client state; nothing of the engine. What
@@ -20,6 +19,7 @@
 
 #include "base/status.hpp"
 #include "data/client_data.hpp"
+#include "method/message.hpp"
 #include "model/model.hpp"
 #include "tensor/fields.hpp"
 #include "tensor/per_client.hpp"
@@ -68,6 +68,11 @@ struct Local : Site {     // key: derive(seed, kLocal, round, client)
   bool newcomer = false;  // held out from training; asks for a model of its own
   Why why = Why::kTrain;  // a client that is no newcomer sees kTrain in every local_update
 };
+
+/// How much a client's upload usually counts: its number of training samples.
+inline double samples_of(const Local& local) {
+  return static_cast<double>(local.data.train_size());
+}
 
 /// kPre: the model as held before the local training of the coming round; kPost: after it.
 enum class View { kPre, kPost };
@@ -134,14 +139,32 @@ struct GuestOf<M> {
   using type = typename M::Guest;
 };
 
-/// The required six. Uploads that are a Weighted are summed before the method sees them, wherever
-/// that is cheapest: aggregate() then gets a single one, the mean with the sum of the weights, and
-/// its `client` means nothing.
+/// aggregate() of a method whose server needs no more than the sum of uploads, wherever it was
+/// formed: all of an upload's parts are inside Mean and Total then, or Open.
+template <class M>
+concept TakesSum = requires(const M m, typename M::Server moved, const Sum<typename M::Up>& sum,
+                            const Setup& setup) {
+  { m.aggregate(std::move(moved), sum, setup) } -> std::same_as<typename M::Server>;
+};
+/// aggregate() of one that needs each. Uploads are sorted by client and never empty.
+template <class M>
+concept TakesEach = requires(const M m, typename M::Server moved,
+                             std::span<const Received<typename M::Up>> uploads,
+                             const Setup& setup) {
+  { m.aggregate(std::move(moved), uploads, setup) } -> std::same_as<typename M::Server>;
+};
+/// A method whose options decide has both, and says why the server needs each with these options,
+/// and what to set so that it does not; empty: the sum will do.
+template <class M>
+concept SaysWhyEach = requires(const M m) {
+  { m.why_each() } -> std::same_as<std::string>;
+};
+
+/// The required six. The types of Up's fields say what they mean (method/message.hpp).
 template <class M>
 concept Method = requires(const M m, const Setup& setup, const Local& local, Why why,
                           const typename M::Server& server, const typename M::Client& client,
-                          const typename M::Down& down, typename M::Server moved,
-                          std::span<const Received<typename M::Up>> uploads,
+                          const typename M::Down& down,
                           std::span<const Ask<typename GuestOf<M>::type>> asks,
                           const Send<typename M::Down, typename GuestOf<M>::type>& send) {
   { m.init_server(setup) } -> std::same_as<typename M::Server>;
@@ -152,12 +175,22 @@ concept Method = requires(const M m, const Setup& setup, const Local& local, Why
   { m.broadcast(server, asks, setup, send) } -> std::same_as<void>;
   { m.local_update(client, down, local) } -> std::same_as<Step<typename M::Client, typename M::Up>>;
   // An upload of setup.round as it must look (why: kTrain, or kJoin for a newcomer's): which
-  // fields, shapes and types. Its numbers do not matter. Uploads that look different are rejected
-  // before the server's half sees them.
+  // fields, shapes and types. Its numbers do not matter. Uploads that look different are
+  // rejected before the server's half sees them.
   { m.expected(server, why, setup) } -> std::same_as<typename M::Up>;
-  // By value: a server that keeps one model per client updates it in place. Uploads are sorted by
-  // client and never empty.
-  { m.aggregate(std::move(moved), uploads, setup) } -> std::same_as<typename M::Server>;
+  // By value: a server that keeps one model per client copies no model. Tensors of the state
+  // are replaced, never written into: an exception costs the round, and the state before it
+  // stands.
+  requires TakesSum<M> || TakesEach<M>;
+  requires !(TakesSum<M> && TakesEach<M>) || SaysWhyEach<M>;
+};
+
+/// Optional: one upload's content, before it counts; the form is right already. kInvalid in one
+/// sentence costs that upload and nothing else.
+template <class M>
+concept Accepts = requires(const M m, const typename M::Server& server, const typename M::Up& up,
+                           const Setup& setup) {
+  { m.accept(server, up, setup) } -> std::same_as<Status>;
 };
 
 /// Optional: a stage of its own that makes a client's two views, where they are not the models
@@ -193,29 +226,9 @@ concept Joins = requires(const M m, const typename M::Server& server,
   { m.learn(server, guest, up, setup) } -> std::same_as<typename M::Guest>;
 };
 
-/// Optional: bytes that the server's half takes once everybody has taken part, where it keeps one
-/// of something for each client or for each pair of them. `tessera check` says it, and a run that
-/// this machine cannot hold is refused before it starts.
-template <class M>
-concept HoldsMuch = requires(const M m, const Setup& setup) {
-  { m.server_bytes(setup) } -> std::same_as<double>;
-};
-/// Bytes of a model's numbers, running statistics too: for server_bytes().
-double model_bytes(const Model& model);
-
-/// Optional, for methods that the table says need no more than the sum of uploads: why with these
-/// options the server needs each of them all the same, and what to set; empty: it does not.
-template <class M>
-concept NeedsEach = requires(const M m) {
-  { m.needs_each() } -> std::same_as<std::string>;
-};
-
-/// Optional: steps of local_sgd in a round, of a client with n training samples, where they are not
-/// the epochs of [train]: what differential privacy is reckoned with.
-template <class M>
-concept CountsSteps = requires(const M m, int64_t n) {
-  { m.local_steps(n) } -> std::same_as<int64_t>;
-};
+/// For check(): kInvalid where so many float64 matrices among all clients do not fit into the
+/// memory that is available. What a server keeps of each client is counted by itself.
+Status check_pairs(const std::string& method, const Setup& setup, int64_t matrices);
 
 /// Optional: check(), for any of these. One sentence that names the method, what it needs and what
 /// to change. Whether the method can work here at all, before anything is allocated:

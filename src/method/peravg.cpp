@@ -75,7 +75,7 @@ struct PerFedAvg : FedAvg {
       }
     }
     out.loss /= static_cast<double>(std::max<int64_t>(1, out.steps));
-    return {me, upload_of(out, local), out.loss};
+    return {me, {out.weights, samples_of(local)}, out.loss};
   }
 
   /// Steps of rate alpha from g, each on the mean gradient of `adapt_batches` batches.
@@ -139,7 +139,8 @@ MethodInfo peravg() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "takes its gradient after steps of its own on other samples"});
 }
 
 }  // namespace tessera

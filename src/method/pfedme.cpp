@@ -73,11 +73,14 @@ struct PFedMe : FedAvg {
 
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const auto solved = solve(g, local, local.newcomer ? 0 : eta);
-    Weighted up{solved.w, static_cast<double>(local.data.train_size())};
-    return {{solved.theta}, up, solved.loss, local.newcomer ? g : me.theta, solved.theta};
+    return {{solved.theta},
+            {solved.w, samples_of(local)},
+            solved.loss,
+            local.newcomer ? g : me.theta,
+            solved.theta};
   }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup&) const {
-    const auto& target = uploads.front().body.value;
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup&) const {
+    const Weights& target = sum->value;
     // Written so that a full step lands exactly on the mean.
     return {{beta == 1 ? target.w : at::lerp(server.g.w, target.w, beta), target.b}};
   }
@@ -99,7 +102,8 @@ MethodInfo pfedme() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its own model"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "solves for a personal model with several gradients of each batch"});
 }
 
 }  // namespace tessera

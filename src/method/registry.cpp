@@ -12,6 +12,9 @@ MethodInfo persistence();
 MethodInfo fedavg();
 MethodInfo fedsgd();
 MethodInfo fedprox();
+MethodInfo scaffold();
+MethodInfo fedopt();
+MethodInfo feddyn();
 MethodInfo fedper();
 MethodInfo reptile();
 MethodInfo fedham();
@@ -45,6 +48,7 @@ MethodInfo peravg();
 MethodInfo pfedme();
 MethodInfo apfl();
 MethodInfo fedamp();
+MethodInfo ifca();
 MethodInfo pfedla();
 MethodInfo heurpfedla();
 MethodInfo pfedgp();
@@ -54,79 +58,57 @@ MethodInfo mosaic_groups();
 
 namespace {
 
-/// For guards inside local training (MethodInfo::beyond_sgd): uploads come from one local_sgd; or
-/// what else a client does with its samples.
-MethodInfo plain(MethodInfo info) {
-  info.beyond_sgd.clear();
-  return info;
-}
-MethodInfo beyond(MethodInfo info, const char* what) {
-  info.beyond_sgd = what;
-  return info;
-}
-/// For guard 'vote' (MethodInfo::no_vote).
-MethodInfo voteless(MethodInfo info, const char* why) {
-  info.no_vote = why;
-  return info;
-}
-const char* const kMeta = "takes its gradient after steps of its own on other samples";
-const char* const kGan = "trains a generator and a discriminator beside its model";
-const char* const kAttention = "fits its attention to held-out samples beside its model";
-
 std::vector<MethodInfo>& table() {
-  // clang-format off
-  static std::vector<MethodInfo> lines{
-      voteless(beyond(local(), "sends nothing that would have to be hidden"),
-               "answers with a model that it holds, trained on all of a client's data"),
-      voteless(beyond(centralized(), "trains on everybody's data at once"),
-               "has one model of everybody's data"),
-      voteless(beyond(majority(), "trains nothing"), "trains nothing"),
-      voteless(beyond(persistence(), "trains nothing"), "trains nothing"),
-      plain(fedavg()),
-      beyond(fedsgd(), "sends a gradient of all samples and takes no local steps"),
-      plain(fedprox()),
-      plain(fedper()),
-      plain(reptile()),
-      beyond(fedham(), kAttention),
-      beyond(aml1(), kAttention),
-      beyond(aml2(), kAttention),
-      plain(fedacs()),
-      plain(fedavgmeta()),
-      plain(fedpermeta()),
-      beyond(fedmeta_maml(), kMeta),
-      beyond(fedmeta_metasgd(), kMeta),
-      beyond(fedmetaper_maml(), kMeta),
-      beyond(fedmetaper_metasgd(), kMeta),
-      beyond(fomaml(), kMeta),
-      beyond(imaml(), "solves for a gradient at the end of steps of its own"),
-      plain(ftl()),
-      plain(fed_t()),
-      beyond(fed_t_a(), "trains attention maps in its second stage, with gradients of its own"),
-      plain(pfedhn()),
-      plain(pfedht()),
-      plain(pfedht_nohn()),
-      beyond(pfedht_gan(), kGan),
-      beyond(fedavg_gan(), kGan),
-      plain(lgfedavg()),
-      beyond(fedrep(), "fits its head in passes of their own before each training of the base"),
-      plain(fedbabu()),
-      beyond(fedbn(), "keeps running statistics of a client's samples"),
-      beyond(fedrod(), "weighs its loss by how many samples of each class a client has"),
-      beyond(fedhealth(), "aligns covariances of a client's features, with a gradient of its own"),
-      plain(ditto()),
-      beyond(peravg(), kMeta),
-      beyond(pfedme(), "solves for a personal model with several gradients of each batch"),
-      beyond(apfl(), "takes two gradients of each batch, and one more for its mixture"),
-      plain(fedamp()),
-      plain(pfedla()),
-      plain(heurpfedla()),
-      beyond(pfedgp(), "fits a Gaussian process to all of a client's samples"),
-      voteless(beyond(prior(), "sends the shares of a client's classes beside its model"),
-               "trains nothing for a client and only counts its classes"),
-      beyond(mosaic(), "sends moments of a client's features beside its model"),
-      beyond(mosaic_groups(), "sends moments of a client's features beside its model"),
-  };
-  // clang-format on
+  static std::vector<MethodInfo> lines{local(),
+                                       centralized(),
+                                       majority(),
+                                       persistence(),
+                                       fedavg(),
+                                       fedsgd(),
+                                       fedprox(),
+                                       scaffold(),
+                                       fedopt(),
+                                       feddyn(),
+                                       fedper(),
+                                       reptile(),
+                                       fedham(),
+                                       aml1(),
+                                       aml2(),
+                                       fedacs(),
+                                       fedavgmeta(),
+                                       fedpermeta(),
+                                       fedmeta_maml(),
+                                       fedmeta_metasgd(),
+                                       fedmetaper_maml(),
+                                       fedmetaper_metasgd(),
+                                       fomaml(),
+                                       imaml(),
+                                       ftl(),
+                                       fed_t(),
+                                       fed_t_a(),
+                                       pfedhn(),
+                                       pfedht(),
+                                       pfedht_nohn(),
+                                       pfedht_gan(),
+                                       fedavg_gan(),
+                                       lgfedavg(),
+                                       fedrep(),
+                                       fedbabu(),
+                                       fedbn(),
+                                       fedrod(),
+                                       fedhealth(),
+                                       ditto(),
+                                       peravg(),
+                                       pfedme(),
+                                       apfl(),
+                                       fedamp(),
+                                       ifca(),
+                                       pfedla(),
+                                       heurpfedla(),
+                                       pfedgp(),
+                                       prior(),
+                                       mosaic(),
+                                       mosaic_groups()};
   return lines;
 }
 

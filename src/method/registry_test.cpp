@@ -24,7 +24,7 @@ TEST(MethodTable, GrowsByWholeListsOnly) {
   ASSERT_EQ(methods().size(), before + 2);
   EXPECT_EQ(methods().back().name, "grown-b") << "plugins come last";
   ASSERT_TRUE(find_method("grown-a").ok());
-  EXPECT_TRUE(find_method("grown-a")->draft()->build(TrainOptions{})->additive());
+  EXPECT_TRUE(find_method("grown-a")->draft()->build(TrainOptions{})->sum_will_do());
   EXPECT_EQ(error_of(add_methods({line("grown-b")})), Error::kExists);
 }
 

@@ -27,12 +27,12 @@ struct Reptile : FedAvg {
     auto velocity = at::zeros({server_momentum > 0 ? g.w.numel() : 0}, g.w.options());
     return {{std::move(g)}, std::move(velocity)};
   }
-  Server aggregate(Server s, std::span<const Received<Up>> uploads, const Setup& setup) const {
+  Server aggregate(Server s, const Sum<Up>& sum, const Setup& setup) const {
     const double at = setup.rounds > 1 ? static_cast<double>(setup.round - 1) /
                                              static_cast<double>(setup.rounds - 1)
                                        : 0;
     const double eps = eps_first + (eps_last - eps_first) * at;
-    const auto& target = uploads.front().body.value;
+    const Weights& target = sum->value;
     s.g.b = target.b;
     // Written so that a full step lands exactly on the mean.
     if (server_momentum == 0) {
@@ -64,7 +64,8 @@ MethodInfo reptile() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the model that the mean leads to"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "base/reason.hpp"
 #include "net/task_board.hpp"
 
 namespace tessera {
@@ -97,10 +98,12 @@ struct TaskBoard::Member {
     for (const auto& old : past) {
       if (old.ticket != ticket) continue;
       if (old.late.empty()) return Standing{true, old.size};
-      return fail(Error::kNotFound, "late: {}", old.late);
+      return because(Reason::kLate, fail(Error::kNotFound, "late: {}", old.late));
     }
-    return fail(Error::kNotFound, "not this member's task (ticket '{}'); ask for the one on offer",
-                printable(ticket, 64));
+    return because(
+        Reason::kForeign,
+        fail(Error::kNotFound, "not this member's task (ticket '{}'); ask for the one on offer",
+             printable(ticket, 64)));
   }
 };
 

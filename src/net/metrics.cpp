@@ -13,10 +13,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<const char*, kRejectClasses> kRejectNames{"late",       "replayed",  "foreign",
-                                                               "damaged",    "too_large", "misfit",
-                                                               "not_finite", "failed",    "other"};
-
 bool is_metric_name(std::string_view name, bool colons) {
   const auto fits = [&](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (colons && c == ':');
@@ -194,16 +190,14 @@ FederationMetrics::FederationMetrics()
       strangers_refused(registry.counter(
           "tessera_strangers_refused_total",
           "Callers refused for a missing, foreign, expired or revoked certificate.")) {
-  for (size_t i = 0; i < kRejectClasses; ++i)
-    rejected_[i] = &registry.counter("tessera_replies_rejected_total",
-                                     "Replies that did not count, by kind of reason.",
-                                     {{"reason", kRejectNames[i]}});
+  for (const Reason reason : kReasons)
+    rejected_.at(static_cast<size_t>(reason)) = &registry.counter(
+        "tessera_replies_rejected_total", "Replies that did not count, by kind of reason.",
+        {{"reason", name_of(reason)}});
   registry.gauge("process_resident_memory_bytes", "Memory of the process in RAM.", resident_bytes);
 }
 
-Counter& FederationMetrics::rejected(RejectClass why) {
-  return *rejected_.at(static_cast<size_t>(why));
-}
+Counter& FederationMetrics::rejected(Reason why) { return *rejected_.at(static_cast<size_t>(why)); }
 
 double resident_bytes() {
   std::ifstream file("/proc/self/statm");  // in pages: total, resident, …

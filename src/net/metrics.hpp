@@ -14,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "base/reason.hpp"
+
 namespace tessera {
 
 /// Only grows.
@@ -104,33 +106,19 @@ class MetricsRegistry {
 /// Of this page, as HTTP says it.
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Why a reply did not count, coarsely: the reason itself is in the log and the report.
-enum class RejectClass {
-  kLate,       // its task was taken back: the deadline, or the round went on
-  kReplayed,   // was delivered before, or belongs to an earlier round
-  kForeign,    // another client's task
-  kDamaged,    // checksum, or bytes that are no message
-  kTooLarge,   // more bytes than are taken
-  kMisfit,     // names, shapes or types that the method does not expect
-  kNotFinite,  // NaN, Inf, absurd numbers
-  kFailed,     // the client says that it failed
-  kOther
-};
-inline constexpr size_t kRejectClasses = 9;
-
 /// All that a server counts (docs/deploy.md lists it for operators). The page has every series from
 /// the start, at 0.
 struct FederationMetrics {
   FederationMetrics();
 
   MetricsRegistry registry;
-  Counter& rounds_done;       // tessera_rounds_done_total: completed, counted or not
-  Gauge& current_round;       // tessera_current_round: 0 before the first
-  Histogram& round_seconds;   // tessera_round_seconds
-  Gauge& members_present;     // tessera_members_present: enrolled, neither left nor revoked
-  Gauge& tasks_open;          // tessera_tasks_open: posted, neither answered nor taken back
-  Counter& replies_accepted;  // tessera_replies_accepted_total
-  Counter& rejected(RejectClass why);  // tessera_replies_rejected_total{reason="late"}, …
+  Counter& rounds_done;           // tessera_rounds_done_total: completed, counted or not
+  Gauge& current_round;           // tessera_current_round: 0 before the first
+  Histogram& round_seconds;       // tessera_round_seconds
+  Gauge& members_present;         // tessera_members_present: enrolled, neither left nor revoked
+  Gauge& tasks_open;              // tessera_tasks_open: posted, neither answered nor taken back
+  Counter& replies_accepted;      // tessera_replies_accepted_total
+  Counter& rejected(Reason why);  // tessera_replies_rejected_total{reason="late"}, …
   Counter& bytes_down;          // tessera_bytes_total{direction="down"}: from the server to clients
   Counter& bytes_up;            // tessera_bytes_total{direction="up"}
   Counter& retries;             // tessera_retries_total: transfers that went on or began anew
@@ -139,7 +127,7 @@ struct FederationMetrics {
                                 // and process_resident_memory_bytes, read when somebody looks
 
  private:
-  std::array<Counter*, kRejectClasses> rejected_{};
+  std::array<Counter*, kReasons.size()> rejected_{};  // by Reason
 };
 
 /// Memory of this process that is in RAM, in bytes; NaN where the system does not say.

@@ -135,9 +135,9 @@ TEST(Metrics, TheFederationsPageHasEverySeriesFromTheStart) {
   metrics.members_present.set(12);
   metrics.tasks_open.set(4);
   metrics.replies_accepted.add(20);
-  metrics.rejected(RejectClass::kLate).add(1);
-  metrics.rejected(RejectClass::kNotFinite).add(5);
-  metrics.rejected(RejectClass::kOther).add(6);
+  metrics.rejected(Reason::kLate).add(1);
+  metrics.rejected(Reason::kNotFinite).add(5);
+  metrics.rejected(Reason::kOther).add(6);
   metrics.bytes_down.add(1000);
   metrics.bytes_up.add(900);
   metrics.retries.add(8);

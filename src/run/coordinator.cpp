@@ -68,16 +68,6 @@ Status check_declared(const DataOptions& data, const EnrollFacts& facts) {
                         : fail(Error::kInvalid, "{} ([data] columns of the server's file)", differ);
 }
 
-// Why a reply did not count, by the words the server itself uses.
-RejectClass class_of(const std::string& reason) {
-  const auto has = [&](const char* word) { return reason.find(word) != std::string::npos; };
-  if (has("no answer in time") || has("not needed")) return RejectClass::kLate;
-  if (has("not finite")) return RejectClass::kNotFinite;
-  if (has("reply:")) return RejectClass::kDamaged;
-  if (has("method ")) return RejectClass::kFailed;
-  return has("'") ? RejectClass::kMisfit : RejectClass::kOther;
-}
-
 }  // namespace
 
 Coordinator::Coordinator(CoordinatorParts parts)
@@ -255,9 +245,10 @@ void Coordinator::note_round(const RoundReport& report, const std::vector<Client
     rejected.insert(problem.client);
     auto& tally = tallies_.at(static_cast<size_t>(problem.client));
     ++tally.rejected, tally.reason = problem.reason;
-    parts_.metrics.rejected(class_of(problem.reason)).add();
+    parts_.metrics.rejected(problem.why).add();
     parts_.log.warning("not counted", {{"round", report.round},
                                        {"client", parts_.book->name_of(problem.client)},
+                                       {"kind", name_of(problem.why)},
                                        {"reason", problem.reason}});
   }
   for (const ClientId id : asked)
@@ -331,10 +322,8 @@ void Coordinator::on_event(const ServiceEvent& event) {
   auto& metrics = parts_.metrics;
   if (event.kind == Kind::kFetched || event.kind == Kind::kDelivered) return audit(event);
   if (event.kind == Kind::kDenied) metrics.strangers_refused.add();
-  if (event.kind == Kind::kRefused && event.text.find("late:") != std::string::npos)
-    metrics.rejected(RejectClass::kLate).add();
-  if (event.kind == Kind::kRefused && event.text.find("not this member's") != std::string::npos)
-    metrics.rejected(RejectClass::kForeign).add();
+  if (event.kind == Kind::kRefused && event.why != Reason::kOther)
+    metrics.rejected(event.why).add();
   if (event.kind == Kind::kDoubled) audit_doubled(event);
   parts_.log.info(name_of(event.kind),
                   {{"client", event.name}, {"peer", event.peer}, {"text", event.text}});

@@ -86,9 +86,14 @@ Status Driver::begin() {
 
 Status Driver::check_guard() const {
   if (!session_.guard().active() || session_.clients() == 0) return ok();
-  if (const auto each = session_.method().needs_each(); session_.guard().hides() && !each.empty())
+  if (const auto each = session_.method().why_each(); session_.guard().hides() && !each.empty())
     return fail(Error::kInvalid, "guard 'secure-aggregation' does not go with {}: {}",
                 session_.info().name, each);
+  if (session_.guard().hides() && session_.method().judges())
+    return fail(Error::kInvalid,
+                "guard 'secure-aggregation' does not go with {}: its server judges every upload by "
+                "its content, which the guard hides; remove it, or choose another method",
+                session_.info().name);
   TESSERA_ASSIGN(const auto down, first_download(0));
   return session_.guard().check(session_.method().expected(*state_, Why::kTrain, setup(1)), down,
                                 session_.info().name);
@@ -158,15 +163,6 @@ Status Driver::settle(const std::vector<ClientId>& asked, const std::vector<Clie
 }
 
 Result<RoundReport> Driver::play(int64_t round) {
-  try {
-    return play_round(round);
-  } catch (const std::exception& error) {
-    return fail(Error::kInternal, "method {}, round {}, server: {}", session_.info().name, round,
-                first_line(error.what()));
-  }
-}
-
-Result<RoundReport> Driver::play_round(int64_t round) {
   RoundReport report{.round = round};
   const double start = wall_seconds();
   const double cpu_start = thread_cpu_seconds();
@@ -182,7 +178,24 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   }
   report.cohort = std::ssize(asks);
   report.dropped = std::ssize(asks) - std::ssize(asked);
-  Intake intake(*this, here, asked);
+  // A server half that throws costs the round, never the run; clients go back to where they were.
+  const auto failed = [&](const std::exception& error, const std::vector<ClientId>& in_it) {
+    report.failure = fmt::format("method {}, server: {}", session_.info().name,
+                                 printable(first_line(error.what()), kMostReason));
+    report.counted = false;
+    for (const ClientId id : in_it)
+      report.problems.push_back({Problem::Kind::kServer, id, report.failure});
+    report.wall_seconds = wall_seconds() - start;
+    return settle(asked, {}, round, attempt);
+  };
+  std::optional<Intake> taken;
+  try {
+    taken.emplace(*this, here, asked);
+  } catch (const std::exception& error) {
+    TESSERA_RETURN_IF_ERROR(failed(error, {}));
+    return report;
+  }
+  auto& intake = *taken;
   DownloadFrames frames(session_.guard().zstd());
   double before = 0, cpu_before = 0;  // when the first client was asked
   const auto send = [&](const Post& post) {
@@ -210,7 +223,12 @@ Result<RoundReport> Driver::play_round(int64_t round) {
   auto until = limits(needed);
   until.sum = intake.order();
   until.most_upload = intake.most_upload();
-  engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
+  try {
+    engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
+  } catch (const std::exception& error) {
+    TESSERA_RETURN_IF_ERROR(failed(error, {}));
+    return report;
+  }
   intake.close(round, attempt);
   const double after = wall_seconds(), cpu_after = thread_cpu_seconds();
   report.train_seconds = after - before;
@@ -235,22 +253,33 @@ Result<RoundReport> Driver::play_round(int64_t round) {
                 "train.lr or the method's own rates",
                 round, name_of(report.problems.front().client), report.problems.front().reason);
   }
-  auto uploads = intake.uploads();
+  auto gathered = intake.gathered();
   std::vector<TensorDict*> bodies;
-  for (auto& upload : uploads) bodies.push_back(&upload.body);
+  for (auto& upload : gathered.uploads) bodies.push_back(&upload);
   session_.guard().finish(bodies, intake.reference(), std::ssize(accepted),
                           derive(session_.seed(), Purpose::kGuard, round, session_.everybody()));
-  report.counted = std::ssize(accepted) >= options_.min_replies && !uploads.empty();
-  if (report.counted)
-    state_ = session_.method().aggregate(std::move(state_), std::move(uploads), here);
-  else
-    accepted.clear();
+  report.counted = std::ssize(accepted) >= options_.min_replies && !gathered.uploads.empty();
+  if (!report.counted) accepted.clear();
+  try {
+    if (report.counted) state_ = session_.method().aggregate(*state_, std::move(gathered), here);
+  } catch (const std::exception& error) {
+    TESSERA_RETURN_IF_ERROR(failed(error, accepted));
+    return report;
+  }
   TESSERA_RETURN_IF_ERROR(settle(asked, accepted, round, attempt));
   // The server's own work: CPU time, as of the clients. Wall time would add whoever else computes
   // on this machine.
   report.sim_seconds += (cpu_before - cpu_start) + (thread_cpu_seconds() - cpu_after);
   report.wall_seconds = wall_seconds() - start;
   return report;
+}
+
+Status Driver::judged(const TensorDict& up, const Setup& setup) const {
+  try {
+    return because(Reason::kRefused, session_.method().accept(*state_, up, setup));
+  } catch (const std::exception& error) {
+    return because(Reason::kRefused, fail(Error::kInvalid, "{}", first_line(error.what())));
+  }
 }
 
 Driver::Asks Driver::newcomers(const std::vector<std::optional<TensorDict>>& guests) const {
@@ -264,7 +293,7 @@ Driver::Asks Driver::newcomers(const std::vector<std::optional<TensorDict>>& gue
 Status Driver::exchange(const Setup& setup, int64_t number,
                         std::vector<std::optional<TensorDict>>& guests, EvalReport& report) {
   const auto& method = session_.method();
-  const auto expected = method.expected(*state_, Why::kJoin, setup);
+  const auto expected = session_.guard().form(method.expected(*state_, Why::kJoin, setup));
   auto until = limits();
   until.most_upload = most_upload(expected);
   const auto asks = newcomers(guests);
@@ -287,12 +316,14 @@ Status Driver::exchange(const Setup& setup, int64_t number,
       [&](Reply reply) {
         if (error_of(reply.status) == Error::kInterrupted) interrupted = reply.status;
         report.onboard_up += payload_bytes(reply.up);
-        const auto reason = problem_with(reply, method, expected);
-        if (reason.empty())
+        auto status = fault_in(reply, method, expected);
+        if (status.ok()) status = judged(reply.up, setup);
+        if (status.ok())
           uploads.emplace(reply.client, std::move(reply.up));
         else
-          report.problems.push_back(
-              {Problem::Kind::kJoin, reply.client, fmt::format("exchange {}: {}", number, reason)});
+          report.problems.push_back({Problem::Kind::kJoin, reply.client,
+                                     fmt::format("exchange {}: {}", number, message(status)),
+                                     reason_of(status)});
       });
   for (const auto& [client, up] : uploads) {
     auto& guest = guests[static_cast<size_t>(client - session_.clients())];

@@ -56,8 +56,8 @@ class Driver {
 
   /// Who is asked in a round, ascending.
   std::vector<ClientId> cohort(int64_t round) const;
-  /// One round. After an interruption every state is that of before; after any other error the
-  /// driver must not be used again.
+  /// One round. After an interruption, or where the server's half throws (RoundReport::failure),
+  /// every state is that of before; after any other error the driver must not be used again.
   Result<RoundReport> play(int64_t round);
   /// Both views of the evaluated clients and of every newcomer after `round`; changes no state.
   /// What fails for one client is a problem in the report, not an error.
@@ -77,10 +77,11 @@ class Driver {
   /// Whether chance takes a client before it uploads, or in a later step.
   bool is_lost(int64_t round, ClientId client, int64_t moment = 0) const;
   Limits limits(int64_t enough = 0) const;
+  /// What the method's own judge says of an upload; one that throws has said no.
+  Status judged(const TensorDict& up, const Setup& setup) const;
   /// Tells clients what became of their uploads.
   Status settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
                 int64_t round, int64_t attempt);
-  Result<RoundReport> play_round(int64_t round);
   Result<EvalReport> evaluate_after(int64_t round);
   /// The exchanges that the method asks newcomers for; what the server has learned of each.
   Result<std::vector<std::optional<TensorDict>>> meet_newcomers(const Setup& setup,

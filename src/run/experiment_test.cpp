@@ -133,7 +133,7 @@ TEST(Experiment, GuardsThatMakeNoSenseAreRefused) {
   EXPECT_THAT(error(guard("dp") + guard("compress") + "to = \"topk\"\n" + kMethod),
               HasSubstr("guard 'compress' does not go with 'dp'"));
   EXPECT_THAT(error(guard("dp") + "[method]\nname = \"mosaic\"\n"),
-              HasSubstr("guard 'dp' does not go with mosaic: its uploads hold sums"));
+              HasSubstr("guard 'dp' does not go with mosaic: its upload 'value.sums."));
   EXPECT_THAT(error(guard("dp-sgd") + "[method]\nname = \"peravg\"\n"),
               HasSubstr("guard 'dp-sgd' does not go with peravg, which takes its gradient after"));
   EXPECT_THAT(error(guard("dp-sgd") + "[train]\nclass_weights = \"balanced\"\n" + kMethod),

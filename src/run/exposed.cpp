@@ -11,7 +11,7 @@ std::vector<std::string> active_guards(const GuardOptions& guards) {
 }
 
 bool needs_sums_only(const Experiment& experiment) {
-  return sum_will_do(experiment.method, *experiment.draft->build(experiment.train));
+  return experiment.draft->build(experiment.train)->sum_will_do();
 }
 
 std::vector<Sight> exposed(const Experiment& experiment) {

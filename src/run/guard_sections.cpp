@@ -5,6 +5,7 @@
 #include "base/key.hpp"
 #include "base/text.hpp"
 #include "guard/answers.hpp"
+#include "guard/guard.hpp"
 #include "train/virtual_steps.hpp"
 
 namespace tessera {
@@ -44,7 +45,7 @@ constexpr const char* kManyLosses =
     "remove it";
 
 /// What does not go with uploads that nobody sees one by one: the first reason of each kind.
-void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
+void secure_conflicts(const GuardOptions& guards, const MethodInfo& method, const std::string& each,
                       const std::function<void(const char*, const std::string&)>& refuse) {
   constexpr auto kName = "secure-aggregation";
   if (guards.reject)
@@ -59,10 +60,10 @@ void secure_conflicts(const GuardOptions& guards, const MethodInfo& method,
     refuse(kName, method.name + ", which trains on everybody's data at once; remove it");
   else if (method.up == "0")
     refuse(kName, method.name + ", which uploads nothing; remove it");
-  else if (!method.sums && !method.draft()->build({})->additive())
-    refuse(kName, method.name +
-                      ": its server needs each client's upload, not only their sum; "
-                      "remove it, or choose another method");
+  else if (!each.empty())
+    refuse(kName, fmt::format("{}: its server needs each client's upload, of which '{}' is in no "
+                              "sum; remove it, or choose another method",
+                              method.name, each));
 }
 
 std::string no_vote_text(const MethodInfo& method) {
@@ -96,7 +97,13 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
     out.emplace_back(guard, fmt::format("guard '{}' does not go with {}", guard, why));
   };
   answer_conflicts(guards.answers, method, train, refuse);
-  if (guards.secure) secure_conflicts(guards, method, refuse);
+  // An unknown method is somebody else's sentence.
+  const auto parts =
+      method.draft ? method.draft()->build({})->parts() : std::make_shared<const MessageParts>();
+  const auto bare = first_uncovered(*parts);
+  if (guards.secure) secure_conflicts(guards, method, parts->each(), refuse);
+  if (guards.dp_sgd && method.beyond_sgd.empty() && !bare.empty())
+    refuse("dp-sgd", uncovered(method.name, bare));
   if (guards.dp_sgd && !method.beyond_sgd.empty())
     refuse("dp-sgd", fmt::format("{}, which {}; remove it, or choose another method", method.name,
                                  method.beyond_sgd));
@@ -129,10 +136,7 @@ std::vector<std::pair<std::string, std::string>> guard_conflicts(const GuardOpti
     refuse("compress",
            "'dp' where it is to \"topk\": what that sends later is beyond the bound; choose "
            "\"fp16\" or \"int8\"");
-  if (method.statistics)
-    refuse("dp", fmt::format("{}: its uploads hold sums over a client's samples beside its model, "
-                             "which no bound holds for; remove it, or choose another method",
-                             method.name));
+  if (!bare.empty()) refuse("dp", uncovered(method.name, bare));
   if (method.pooled)
     refuse("dp",
            fmt::format("{}, which trains on everybody's data at once; remove it", method.name));

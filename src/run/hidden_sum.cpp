@@ -47,7 +47,9 @@ class Summing {
       : round_(round),
         server_(std::move(server)),
         exponent_(exponent),
-        most_message_(hidden_traffic(round.expected, std::ssize(round.exponents)).up),
+        most_message_(hidden_traffic(round.expected, round.session.guard().parts(),
+                                     std::ssize(round.exponents))
+                          .up),
         out_(out) {}
 
   /// True: there is a sum.
@@ -133,7 +135,7 @@ class Summing {
     // Who is lost at the end has its upload in the sum all the same.
     const auto reason = fmt::format("{}: {}", words_of(stage).name, message(status));
     (stage == SumStage::kReveals ? late_ : out_.problems)
-        .push_back({Problem::Kind::kUpload, reply.client, reason});
+        .push_back({Problem::Kind::kUpload, reply.client, reason, Reason::kUnsummed});
   }
 
   const HiddenRound& round_;
@@ -158,15 +160,16 @@ HiddenSum sum_hidden(const HiddenRound& round) {
                         .exponent = exponent,
                         .clients = std::ssize(clients)};
   SeededEntropy entropy(session_key(round));
-  auto plan = make_sum_plan(static_cast<uint64_t>(round.round), upload_words(round.expected),
+  auto plan = make_sum_plan(static_cast<uint64_t>(round.round),
+                            upload_words(round.expected, round.session.guard().parts()),
                             std::move(clients), entropy);
   auto server = plan.ok() ? SecureSumServer::create(*std::move(plan))
                           : Result<SecureSumServer>(plan.status());
   if (!server.ok()) {
     out.failure = message(server.status());
     for (const auto& [client, told] : round.exponents)
-      out.problems.push_back(
-          {Problem::Kind::kUpload, client, "there is no secure sum: " + out.failure});
+      out.problems.push_back({Problem::Kind::kUpload, client,
+                              "there is no secure sum: " + out.failure, Reason::kUnsummed});
     return out;
   }
   Summing summing(round, *std::move(server), exponent, out);
@@ -178,7 +181,7 @@ HiddenSum sum_hidden(const HiddenRound& round) {
     return out;
   }
   const auto& outcome = summing.server().outcome();
-  auto summed = from_words(outcome.words, round.expected, scale);
+  auto summed = from_words(outcome.words, round.expected, round.session.guard().parts(), scale);
   if (!summed.ok()) {
     summing.fail_all(message(summed.status()));
     out.at_fault = true;
@@ -192,7 +195,7 @@ HiddenSum sum_hidden(const HiddenRound& round) {
   return out;
 }
 
-SumTraffic hidden_traffic(const TensorDict& expected, int64_t clients) {
+SumTraffic hidden_traffic(const TensorDict& expected, const MessageParts& parts, int64_t clients) {
   const auto n = static_cast<size_t>(std::max(clients, int64_t{kLeastSumClients}));
   const size_t holders = sum_degree(n) + 1;
   const auto size = [](const SumMessage& message) {
@@ -207,7 +210,7 @@ SumTraffic hidden_traffic(const TensorDict& expected, int64_t clients) {
   SumReveal reveal{.seeds = std::vector<RevealedShare>(holders)};
   return {.down = size(plan) + size(keys) + size(delivery) + size(request),
           .up = size(SumKeys{}) + size(shares) + size(SumMasked{}) +
-                8 * static_cast<int64_t>(upload_words(expected)) + size(reveal)};
+                8 * static_cast<int64_t>(upload_words(expected, parts)) + size(reveal)};
 }
 
 }  // namespace tessera

@@ -52,6 +52,6 @@ HiddenSum sum_hidden(const HiddenRound& round);
 struct SumTraffic {
   int64_t down = 0, up = 0;
 };
-SumTraffic hidden_traffic(const TensorDict& expected, int64_t clients);
+SumTraffic hidden_traffic(const TensorDict& expected, const MessageParts& parts, int64_t clients);
 
 }  // namespace tessera

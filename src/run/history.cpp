@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <filesystem>
+#include <set>
 
 namespace tessera {
 namespace {
@@ -69,6 +70,8 @@ const char* name_of(Problem::Kind kind) {
       return "evaluation";
     case Problem::Kind::kJoin:
       return "join";
+    case Problem::Kind::kServer:
+      return "server";
   }
   return "upload";
 }
@@ -137,7 +140,8 @@ std::string History::format() {
 }
 
 Status History::set(const std::string& key, const std::string& value) {
-  if (key != "state" && key != "summary" && key != "metric" && key != "privacy")
+  static const std::set<std::string> kChanging{"state", "summary", "metric", "privacy", "failures"};
+  if (!kChanging.contains(key))
     return fail(Error::kInternal, "{}: '{}' is a fact and cannot change", database_.path(), key);
   return put(key, value);
 }

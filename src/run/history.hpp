@@ -64,7 +64,7 @@ class History {
   /// set() changes. It is chained from round to round, so that only the newest is read for it.
   Result<std::string> running_digest();
 
-  /// Only `state`, `summary`, `metric` and `privacy` change in the course of a run.
+  /// Only `state`, `summary`, `metric`, `privacy` and `failures` change in the course of a run.
   Status set(const std::string& key, const std::string& value);
   /// When a run is finished: folds the write-ahead log into the one file, so that it can be copied
   /// and read anywhere. A reader in the way only means that the log stays beside it.

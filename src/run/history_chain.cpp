@@ -26,7 +26,7 @@ constexpr const char* kTables[] = {"rounds",       "evals",    "client_evals", "
 constexpr Rows kFacts[] = {
     // Without what changes while a run goes on, and without what computed it.
     {"SELECT key, value FROM meta WHERE key NOT IN ('state', 'summary', 'metric', 'kernels', "
-     "'privacy') ORDER BY key",
+     "'privacy', 'failures') ORDER BY key",
      "tt"},
     {"SELECT id, name, newcomer, train, val, test FROM clients ORDER BY id", "itiiii"},
     {"SELECT client, part, label, n FROM labels ORDER BY client, part, label, n", "itii"},

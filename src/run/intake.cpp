@@ -14,15 +14,17 @@ namespace tessera {
 Driver::Intake::Intake(const Driver& driver, const Setup& setup, std::vector<ClientId> asked)
     : driver_(driver),
       method_(driver.session_.method()),
+      setup_(setup),
       check_(driver.session_, method_.expected(*driver.state_, Why::kTrain, setup)),
       order_{.asked = asked,
              .expected = check_.expected(),
              .on_part = [this](TriePart part) { sum_.add(std::move(part)); }},
-      sum_(std::move(asked)) {}
+      sum_(std::move(asked), check_.addends()) {}
 
 const SumOrder* Driver::Intake::order() const {
   const auto& guard = driver_.session_.guard();
-  return method_.additive() && guard.most_norm() == 0 && !guard.hides() ? &order_ : nullptr;
+  const bool unseen = method_.sum_will_do() && !method_.judges();
+  return unseen && guard.most_norm() == 0 && !guard.hides() ? &order_ : nullptr;
 }
 
 void Driver::Intake::sent(ClientId client, int64_t bytes, const TensorDict& down) {
@@ -40,16 +42,22 @@ void Driver::Intake::take(Reply reply) {
                                          : check_.open(reply, reference_);
   if (const double most = driver_.most_weight(reply.client);
       reply.status.ok() && !reply.summed && !guard.hides() && !reply.up.empty())
-    if (const double weight = method_.largest_weight(reply.up); weight > most)
-      reply.status = fail(Error::kInvalid,
-                          "its upload asks to count as {:.6g} samples, and it enrolled with {:.0f}",
-                          weight, most);
+    if (const double weight = largest_count(reply.up, *method_.parts()); weight > most)
+      reply.status =
+          because(Reason::kTooMuch,
+                  fail(Error::kInvalid,
+                       "its upload asks to count as {:.6g} samples, and it enrolled with {:.0f}",
+                       weight, most));
+  if (reply.status.ok() && !reply.summed && !guard.hides())
+    reply.status = driver_.judged(reply.up, setup_);
   const int64_t up = pooled ? 0 : opened;
   // What was sent was sent, also when it is rejected below.
   bytes_up += up;
   if (!pooled) wire_down += reply.wire_down, wire_up += reply.wire_up;
   if (!reply.status.ok()) {
-    problems.push_back({Problem::Kind::kUpload, reply.client, message(reply.status)});
+    const auto why = reason_of(reply.status);
+    problems.push_back({Problem::Kind::kUpload, reply.client, message(reply.status),
+                        why == Reason::kOther ? Reason::kFailed : why});
     if (!reply.summed) sum_.skip(reply.client);
     return;
   }
@@ -59,8 +67,8 @@ void Driver::Intake::take(Reply reply) {
   if (reply.summed) return;
   // To be rejected by the round's median, uploads wait until all are there.
   if (guard.most_norm() > 0) norms_[reply.client] = guard.norm(reply.up, reference_);
-  if (method_.additive() && guard.most_norm() == 0)
-    sum_.add(reply.client, unpack<Weighted>(std::move(reply.up)));
+  if (method_.sum_will_do() && guard.most_norm() == 0)
+    sum_.add(reply.client, std::move(reply.up));
   else
     uploads_.emplace(reply.client, std::move(reply.up));
 }
@@ -78,11 +86,12 @@ void Driver::Intake::close(int64_t round, int64_t attempt) {
       problems.push_back({Problem::Kind::kUpload, client,
                           fmt::format("its change is {:.3g} long, the round's median {:.3g} "
                                       "(guard 'reject')",
-                                      norm, median)});
+                                      norm, median),
+                          Reason::kTooMuch});
       losses_.erase(client);
       sum_.skip(client);
-    } else if (method_.additive()) {
-      sum_.add(client, unpack<Weighted>(std::move(node.mapped())));
+    } else if (method_.sum_will_do()) {
+      sum_.add(client, std::move(node.mapped()));
     } else {
       uploads_.insert(std::move(node));
     }
@@ -103,20 +112,15 @@ double Driver::Intake::mean_loss() const {
   return losses_.empty() ? std::nan("") : sum / static_cast<double>(losses_.size());
 }
 
-std::vector<Received<TensorDict>> Driver::Intake::uploads() {
-  std::vector<Received<TensorDict>> out;
+Gathered Driver::Intake::gathered() {
+  Gathered out{.clients = accepted()};
   if (hidden_) {
-    const auto& counted = hidden_->counted;
-    if (method_.additive() && !counted.empty()) return {{0, hidden_->mean}};
-    for (const ClientId id : counted)
-      out.push_back({id, one_of_many(hidden_->mean, std::ssize(counted))});
-    return out;
+    if (!out.clients.empty()) out.uploads.push_back(hidden_->mean);
+  } else if (method_.sum_will_do()) {
+    if (auto sum = sum_.result()) out.uploads.push_back(*std::move(sum));
+  } else {
+    for (auto& [client, up] : uploads_) out.uploads.push_back(std::move(up));
   }
-  if (method_.additive()) {
-    if (auto mean = sum_.mean()) out.push_back({0, pack(*mean)});
-    return out;
-  }
-  for (auto& [client, up] : uploads_) out.push_back({client, std::move(up)});
   return out;
 }
 

@@ -36,8 +36,8 @@ class Driver::Intake {
   std::vector<ClientId> accepted() const;
   /// Over accepted uploads; NaN without any. Summed by client, whoever came first.
   double mean_loss() const;
-  /// By client; of an additive method their mean.
-  std::vector<Received<TensorDict>> uploads();
+  /// What the method gets to see of the accepted ones.
+  Gathered gathered();
 
   Status interrupted;
   std::vector<Problem> problems;
@@ -57,9 +57,10 @@ class Driver::Intake {
 
   const Driver& driver_;
   const AnyMethod& method_;
+  const Setup setup_;
   UploadCheck check_;
   SumOrder order_;
-  TrieSum sum_;  // of an additive method
+  TrieSum sum_;  // where the sum will do
   std::map<ClientId, TensorDict> uploads_;
   std::map<ClientId, int64_t> exponents_;  // of uploads that are summed unseen
   std::optional<HiddenSum> hidden_;        // these, once they are

@@ -306,7 +306,8 @@ Status Joining::handle(const TaskOffer& offer) {
         "failed",
         {{"kind", name_of(task.kind)}, {"round", task.round}, {"reason", message(reply.status)}});
   if (task.kind != TaskKind::kSettle)
-    TESSERA_RETURN_IF_ERROR(may_leave(leaving_text(reply) + meaning(reply)));
+    TESSERA_RETURN_IF_ERROR(
+        may_leave(leaving_text(reply, *session_->method().parts()) + meaning(reply)));
   const auto answer = encode_reply(reply);
   const auto sha256 = sha256_hex(answer);
   // On the disk before it leaves: what left is in the log, whatever happens now.
@@ -401,14 +402,17 @@ Result<json> Joining::finish() {
   return out;
 }
 
-std::string leaving_text(const Reply& reply) {
+std::string leaving_text(const Reply& reply, const MessageParts& parts) {
   if (!reply.status.ok())
     return fmt::format("{}: why it was not done: {}", name_of(reply.kind), message(reply.status));
   std::vector<std::string> lines;
   // A frame says nothing, and its size changes with every upload: what is shown is its content.
   const auto plain = is_frame(reply.up) ? from_frame(reply.up, kMostDownload) : reply.up;
-  for (const auto& [name, tensor] : plain.ok() ? *plain : reply.up)
-    lines.push_back(tensor_words(name, tensor));
+  for (const auto& [name, tensor] : plain.ok() ? *plain : reply.up) {
+    // A sealed tensor is named by what it is sealed from: "value.w/int8".
+    const auto* part = parts.find(name.substr(0, name.find('/')));
+    lines.push_back(tensor_words(name, tensor) + (part ? " (" + words_of(*part) + ")" : ""));
+  }
   if (reply.kind == TaskKind::kTrain || reply.kind == TaskKind::kJoin)
     lines.emplace_back("the mean training loss, seconds of work");
   if (const auto& e = reply.evaluation) {

@@ -47,6 +47,6 @@ std::vector<PreflightStep> preflight(const JoinRequest& request);
 
 /// What a reply would take out of this machine: names, types, shapes, bytes, and the words of an
 /// error. The same text means the same content but for the numbers.
-std::string leaving_text(const Reply& reply);
+std::string leaving_text(const Reply& reply, const MessageParts& parts = {});
 
 }  // namespace tessera

@@ -127,24 +127,24 @@ TEST_F(LargeRuns, AServerThatCannotFitIsRefusedInOneSentence) {
   const auto setup = session.server_setup(0, nullptr);
   const double d = 6 * 100 + 100 + 100 * 10 + 10;
   const auto memory = server_memory(session.method(), setup, 1e9);
-  EXPECT_DOUBLE_EQ(memory.bytes, 300 * (4 * d + 32 * 300));
-  // The positive root of 32 n² + 4 d n = 10^9.
-  EXPECT_EQ(memory.most, static_cast<int64_t>((-4 * d + std::sqrt(16 * d * d + 128e9)) / 64));
+  EXPECT_DOUBLE_EQ(memory.bytes, 300 * 4 * d) << "a model of everybody";
+  EXPECT_EQ(memory.most, static_cast<int64_t>(1e9 / (4 * d)));
   EXPECT_THAT(check_server_memory("fedacs", memory), Succeeds());
   const auto refused = check_server_memory("fedacs", server_memory(session.method(), setup, 1e6));
-  EXPECT_THAT(refused, FailsWith(Error::kInvalid, "4.93 MB for 300 clients"));
+  EXPECT_THAT(refused, FailsWith(Error::kInvalid, "2.05 MB for 300 clients"));
   EXPECT_EQ(server_memory(make_session(many(), federation)->method(), setup, 1e9).bytes, 0);
   const auto huge = many({"data.clients=10000000"}, "fedacs");
   EXPECT_THAT(
       make_session(huge, SessionFacts{.sample_shape = {6}, .classes = 10, .clients = 10'000'000}),
-      FailsWith(Error::kInvalid, "fedacs: the server would need"));
+      FailsWith(Error::kInvalid, "fedacs: the server compares every two clients"));
 }
 
-TEST_F(LargeRuns, ServersOfPairsDeclareWhatTheyKeep) {
+TEST_F(LargeRuns, WhatAServerKeepsOfEachClientIsCounted) {
   const double d = 4.0 * (6 * 100 + 100 + 100 * 10 + 10), n = 300;
-  for (const auto& [method, expected] : {std::pair{"fedamp", n * (d + 24 * n)},
-                                         {"fedham", n * (d + 24 * n)},
-                                         {"aml2", 16 * n * n},
+  for (const auto& [method, expected] : {std::pair{"fedamp", n * d},
+                                         {"fedham", n * d},
+                                         {"aml2", 0.0},
+                                         {"fedper", 0.0},
                                          {"fedavg", 0.0},
                                          {"ditto", 0.0}}) {
     const auto experiment = many({}, method);

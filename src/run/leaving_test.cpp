@@ -35,6 +35,19 @@ TEST(LeavingText, IsOfNamesTypesAndShapesAndNotOfNumbers) {
   EXPECT_NE(leaving_text(trained({{"value.w", at::zeros({3}, at::kDouble)}})), text);
 }
 
+TEST(LeavingText, SaysWhatATensorMeansByItsType) {
+  MessageParts parts;
+  parts.add("value.w", {.meaning = Meaning::kTrained});
+  const auto trained_one = leaving_text(trained({{"value.w", at::zeros({3})}}), parts);
+  EXPECT_THAT(trained_one, HasSubstr("value.w Float [3], 12 B (trained from what it was sent);"));
+  EXPECT_THAT(leaving_text(trained({{"value.w/int8", at::zeros({3}, at::kChar)}}), parts),
+              HasSubstr("value.w/int8 Char [3], 3 B (trained from what it was sent);"));
+  MessageParts others;
+  others.add("value.w", {.meaning = Meaning::kStatistic});
+  EXPECT_NE(leaving_text(trained({{"value.w", at::zeros({3})}}), others), trained_one)
+      << "a yes to one meaning is no yes to another";
+}
+
 TEST(LeavingText, AYesToNothingIsNoYesToPictures) {
   const auto plain = leaving_text(evaluated({}));
   EXPECT_THAT(plain, Not(HasSubstr("pictures")));

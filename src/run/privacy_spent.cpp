@@ -70,7 +70,7 @@ PrivacyMeter::PrivacyMeter(const Experiment& experiment, std::vector<int64_t> sa
   const auto method = experiment.draft->build(experiment.train);
   if (hides_clients) {
     PrivacySpent out;
-    out.of_uploads = !sum_will_do(experiment.method, *method);
+    out.of_uploads = !method->sum_will_do();
     // Who sees single uploads sees who was drawn.
     out.rate = out.of_uploads ? 1 : experiment.federation.participation;
     out.delta = dp->delta > 0 ? dp->delta : std::pow(static_cast<double>(samples_.size()), -1.1);

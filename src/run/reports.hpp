@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/reason.hpp"
 #include "engine/task.hpp"
 #include "method/method.hpp"
 
@@ -16,11 +17,13 @@ struct Problem {
   enum class Kind {
     kUpload,      // an upload that was rejected: the client went back to the state it had
     kEvaluation,  // an evaluation that failed or whose numbers are not finite: it does not count
-    kJoin         // a newcomer's upload that was not used
+    kJoin,        // a newcomer's upload that was not used
+    kServer       // it was in a round that the server's half failed in; nobody's counted
   };
   Kind kind = Kind::kUpload;
   ClientId client = 0;
   std::string reason;  // one sentence, without the client
+  Reason why = Reason::kOther;
 };
 
 /// What happened in a round. Times are for people; everything else is reproducible. Sizes are
@@ -38,6 +41,10 @@ struct RoundReport {
   /// Of the whole round, and of the clients' work in it.
   double wall_seconds = 0, train_seconds = 0;
   std::vector<Problem> problems;  // by client
+  /// Why the server's half of the method could not make anything of the round: the state before it
+  /// stands, and it does not count. Whose uploads were in it are problems of kServer. Empty: it
+  /// could.
+  std::string failure;
 };
 
 /// The metrics of the evaluated clients after a round. Traffic is counted in tensor payloads

@@ -60,10 +60,10 @@ void RoundLoop::note_privacy() {
   if (const auto spent = privacy_.samples()) sample_epsilon_ = spent->epsilon;
 }
 
-void RoundLoop::tell(const char* stage) {
+void RoundLoop::tell(std::optional<RunStage> stage) {
   if (!parts_.on_progress) return;
   const std::scoped_lock guard(progress_);
-  if (stage) stage_ = stage;
+  if (stage) stage_ = *stage;
   const double seconds = wall_seconds() - started_;
   const auto rounds = parts_.experiment.run.rounds;
   const double done = static_cast<double>(round_ - first_round_);
@@ -86,7 +86,7 @@ void RoundLoop::client_done() {
     const std::scoped_lock guard(progress_);
     ++clients_done_;
   }
-  tell(nullptr);
+  tell();
 }
 
 Status RoundLoop::start() {
@@ -140,6 +140,9 @@ Status RoundLoop::continue_from(const Checkpoint& checkpoint) {
   TESSERA_RETURN_IF_ERROR(history_->set("metric", parts_.experiment.eval.metric));
   TESSERA_ASSIGN(place_, RunPlace::remember(parts_.out));
   round_ = first_round_ = facts.round;
+  const auto failures = History::fact_at(path("history.sqlite"), "failures");
+  if (const auto last = fmt::format("{} ", round_); failures.starts_with(last))
+    failures_ = std::atoll(failures.c_str() + last.size());
   note(fmt::format("resuming after round {}", round_));
   return ok();
 }
@@ -184,7 +187,7 @@ Status RoundLoop::play() {
     const auto ready = parts_.before_round ? parts_.before_round() : ok();
     if (error_of(ready) == Error::kInterrupted) return interrupted();
     TESSERA_RETURN_IF_ERROR(ready);
-    tell("training");
+    tell(RunStage::kTraining);
     auto report = parts_.driver.play(round_ + 1);
     if (error_of(report.status()) == Error::kInterrupted) return interrupted();
     TESSERA_RETURN_IF_ERROR(report.status());
@@ -198,7 +201,25 @@ Status RoundLoop::play() {
     warned_ = warned_ || !report->problems.empty();
     TESSERA_RETURN_IF_ERROR(history_->append_round(*report));
     ++round_;
+    TESSERA_RETURN_IF_ERROR(note_failure(*report));
   }
+}
+
+Status RoundLoop::note_failure(const RoundReport& report) {
+  constexpr int64_t kMostFailures = 3;
+  if (report.failure.empty() && failures_ == 0) return ok();
+  failures_ = report.failure.empty() ? 0 : failures_ + 1;
+  // Written down, so that a run that is taken up again ends where it would have.
+  TESSERA_RETURN_IF_ERROR(history_->set("failures", fmt::format("{} {}", round_, failures_)));
+  if (failures_ == 0) return ok();
+  note(fmt::format("round {}: {} (the round does not count)", round_, report.failure));
+  if (failures_ < kMostFailures) return ok();
+  TESSERA_RETURN_IF_ERROR(save());
+  return fail(
+      Error::kInternal,
+      "rounds {} to {} failed one after the other, the last with: {}; the state before them "
+      "is saved",
+      round_ - kMostFailures + 1, round_, report.failure);
 }
 
 Status RoundLoop::evaluate_if_due() {
@@ -207,7 +228,7 @@ Status RoundLoop::evaluate_if_due() {
   if (round_ == 0 || (!last && round_ % experiment.federation.eval_every != 0)) return ok();
   TESSERA_ASSIGN(const bool done, history_->has_evaluation(round_));
   if (done) return ok();  // a resumed run
-  tell("evaluating");
+  tell(RunStage::kEvaluating);
   if (last && parts_.before_last) TESSERA_RETURN_IF_ERROR(parts_.before_last());
   const double start = wall_seconds();
   const auto report = parts_.driver.evaluate(round_);
@@ -225,7 +246,7 @@ Status RoundLoop::evaluate_if_due() {
 }
 
 Result<nlohmann::json> RoundLoop::finish() {
-  tell("summing up");
+  tell(RunStage::kSummingUp);
   TESSERA_ASSIGN(auto summary, summarize_run(parts_.experiment, parts_.roster,
                                              parts_.session.model(), *history_, parts_.awaited));
   TESSERA_ASSIGN(summary["history_digest"], full_digest(*history_, parts_.out));

@@ -78,8 +78,8 @@ class RoundLoop {
   int64_t round() const { return round_; }              // completed
   int64_t first_round() const { return first_round_; }  // completed before this process
   History& history() { return *history_; }              // once started or resumed
-  /// Tells on_progress; null: the stage is still the same.
-  void tell(const char* stage);
+  /// Tells on_progress; none: the stage is still the same.
+  void tell(std::optional<RunStage> stage = std::nullopt);
   /// A client has worked.
   void client_done();
 
@@ -87,6 +87,8 @@ class RoundLoop {
   Status continue_from(const Checkpoint& checkpoint);
   Status save();
   Status evaluate_if_due();
+  // What to do about a round whose server's half failed, or did not: kInternal ends the run.
+  Status note_failure(const RoundReport& report);
   // After round_ has moved.
   void note_privacy();
   // Saves what is complete, so that nothing is lost, and says how to go on.
@@ -105,12 +107,13 @@ class RoundLoop {
   int64_t round_ = 0, first_round_ = 0;
   double started_ = wall_seconds(), saved_ = wall_seconds();
   bool warned_ = false;
+  int64_t failures_ = 0;  // rounds before this one, without a gap, that failed at the server
   double score_ = std::nan(""), loss_ = std::nan("");
   PrivacyMeter privacy_;
   double epsilon_ = std::nan(""), sample_epsilon_ = std::nan("");
   std::mutex progress_;  // guards the following, and on_progress
   int64_t clients_done_ = 0;
-  std::string stage_ = "training";
+  RunStage stage_ = RunStage::kTraining;
 };
 
 /// kInvalid with advice if a run in `dir` was made of other data.

@@ -20,6 +20,21 @@
 #include "run/simulation.hpp"
 
 namespace tessera {
+
+const char* words_of(RunStage stage) {
+  switch (stage) {
+    case RunStage::kLoading:
+      return "loading data";
+    case RunStage::kTraining:
+      return "training";
+    case RunStage::kEvaluating:
+      return "evaluating";
+    case RunStage::kSummingUp:
+      return "summing up";
+  }
+  return "";
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -41,7 +56,7 @@ class Runner {
     TESSERA_ASSIGN(const auto there, what_is_there());
     if (request_.on_progress)
       request_.on_progress({.rounds = experiment_.run.rounds,
-                            .stage = "loading data",
+                            .stage = RunStage::kLoading,
                             .metric = experiment_.eval.metric,
                             .score = std::nan(""),
                             .loss = std::nan(""),

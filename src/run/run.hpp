@@ -15,10 +15,15 @@ namespace tessera {
 
 class RankDesk;
 
+/// What a run is doing.
+enum class RunStage { kLoading, kTraining, kEvaluating, kSummingUp };
+/// "loading data", "training", "evaluating", "summing up".
+const char* words_of(RunStage stage);
+
 /// Told after every round; for people only, never steers.
 struct Progress {
   int64_t round = 0, rounds = 0;
-  std::string stage;  // "loading data", "evaluating", "training", "summing up"
+  RunStage stage = RunStage::kTraining;
   std::string metric = "accuracy";
   double score = 0;    // its mean over clients at the last evaluation; NaN before the first
   double loss = 0;     // mean training loss of the round; NaN before the first

@@ -260,7 +260,7 @@ TEST_F(Runs, ProgressCountsUp) {
     EXPECT_EQ(p.rounds, 6);
     EXPECT_GE(p.round, last);
     last = p.round;
-    stages.insert(p.stage);
+    stages.insert(words_of(p.stage));
   }
   EXPECT_EQ(last, 6);
   EXPECT_TRUE(std::isnan(seen.front().score));
@@ -274,7 +274,7 @@ TEST_F(Runs, EpsilonGrowsInProgressAndStandsInTheHistory) {
   const auto what = experiment({"guard.dp.sigma=0.5", "guard.dp-sgd.sigma=1"});
   std::map<int64_t, Progress> seen;
   const auto watch = [&](const Progress& p) {
-    if (p.stage != "loading data") seen[p.round] = p;
+    if (p.stage != RunStage::kLoading) seen[p.round] = p;
   };
   const auto summary = run(what, RunRequest{.out = out("a"), .on_progress = watch});
   ASSERT_EQ(seen.size(), 7U);
@@ -308,7 +308,7 @@ TEST_F(Runs, MemoryDoesNotGrowWithRounds) {
   std::map<int64_t, int64_t> at_round;
   run(experiment({"rounds=250", "federation.eval_every=250", "federation.checkpoint_every=50"}),
       RunRequest{.out = out("a"), .on_progress = [&](const Progress& p) {
-                   if (p.stage == "training") at_round.emplace(p.round, in_use());
+                   if (p.stage == RunStage::kTraining) at_round.emplace(p.round, in_use());
                  }});
   ASSERT_TRUE(at_round.contains(30) && at_round.contains(230));
   EXPECT_LT(at_round[230] - at_round[30], 200'000);

@@ -251,7 +251,7 @@ Result<nlohmann::json> Serving::rounds(const Session& session) {
                   .stop = watch_->stop(),
                   .on_progress =
                       [&](const Progress& progress) {
-                        const bool training = progress.stage == "training";
+                        const bool training = progress.stage == RunStage::kTraining;
                         host_->enter(
                             training ? FederationStage::kTraining : FederationStage::kEvaluating,
                             progress.round + training, serve.deadline);

@@ -44,13 +44,9 @@ std::vector<ClientData> all_here(const std::vector<ClientData>& clients) {
 
 ServerMemory server_memory(const AnyMethod& method, const Setup& setup, double available) {
   ServerMemory out{method.server_bytes(setup), setup.clients, 0, available};
-  constexpr int64_t kMost = 1'000'000'000;
-  int64_t too_many = kMost + 1;
-  while (too_many - out.most > 1) {  // what a server needs grows with its clients
-    auto other = setup;
-    other.clients = std::midpoint(out.most, too_many);
-    (method.server_bytes(other) <= available ? out.most : too_many) = other.clients;
-  }
+  const double each = out.bytes / static_cast<double>(std::max<int64_t>(setup.clients, 1));
+  constexpr double kMost = 1e9;
+  out.most = static_cast<int64_t>(each > 0 ? std::min(available / each, kMost) : kMost);
   return out;
 }
 
@@ -95,8 +91,8 @@ Result<Session> make_session(const Experiment& experiment, const SessionFacts& f
   TESSERA_RETURN_IF_ERROR(
       check_guards(experiment.guard.answers, experiment.method, train, facts.classes));
   auto method = experiment.draft->build(train);
-  const GuardedRun guarded{.changes = experiment.method.changes,
-                           .sums = sum_will_do(experiment.method, *method),
+  const GuardedRun guarded{.parts = method->parts(),
+                           .sums = method->sum_will_do(),
                            .clients = facts.clients,
                            .rate = experiment.federation.participation};
   Session session(

@@ -2,12 +2,12 @@
 //
 // A field is a Tensor, double, Weight, int64_t, bool, another such struct, or std::optional,
 // std::vector or PerClient of one of them. Names nest with dots: "value.w". Scalars become 0-d
-// tensors; a vector adds its length as "<name>.size"; what a client has is named "<name>@<id>".
+// tensors; a vector adds its length as "<name>.size"; what a client has is named "<name>@<id>". A
+// type with a `Wrapped` (method/message.hpp) has the form of its `value`.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -86,6 +86,15 @@ struct IsPerClient : std::false_type {};
 template <class T>
 struct IsPerClient<PerClient<T>> : std::true_type {};
 
+/// Says something of its value and adds nothing to the message.
+template <class T>
+concept Wraps = requires(T t) {
+  typename T::Wrapped;
+  t.value;
+};
+template <class T>
+concept Counts = std::is_base_of_v<Weight, T>;
+
 /// The name of a field of `name`, which is empty at the top.
 inline std::string below(const std::string& name, const char* field) {
   return name.empty() ? field : name + "." + field;
@@ -95,10 +104,12 @@ inline std::string below(const std::string& name, const char* field) {
 /// could not tell it from a field that was left out.
 template <class T>
 void put(TensorDict& dict, const std::string& name, const T& value, Entries entries) {
-  if constexpr (std::is_same_v<T, Tensor>) {
+  if constexpr (Wraps<T>) {
+    put(dict, name, value.value, entries);
+  } else if constexpr (std::is_same_v<T, Tensor>) {
     if (!value.defined()) missing(name);
     dict.emplace(name, value);
-  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, Weight>) {
+  } else if constexpr (std::is_same_v<T, double> || Counts<T>) {
     dict.emplace(name, scalar(static_cast<double>(value)));
   } else if constexpr (std::is_integral_v<T>) {
     dict.emplace(name, scalar(static_cast<int64_t>(value)));
@@ -128,7 +139,9 @@ void put(TensorDict& dict, const std::string& name, const T& value, Entries entr
 /// Takes entries out of `dict`, so that what is left over afterwards was not expected.
 template <class T>
 void take(TensorDict& dict, const std::string& name, T& value) {
-  if constexpr (IsOptional<T>::value) {
+  if constexpr (Wraps<T>) {
+    take(dict, name, value.value);
+  } else if constexpr (IsOptional<T>::value) {
     // There if anything is named by it: half a struct is an error, not an absence.
     const auto at = dict.lower_bound(name);
     const bool there =
@@ -154,8 +167,7 @@ void take(TensorDict& dict, const std::string& name, T& value) {
       value.put(id, std::move(one));
     }
     value.saved();
-  } else if constexpr (std::is_same_v<T, Tensor> || std::is_arithmetic_v<T> ||
-                       std::is_same_v<T, Weight>) {
+  } else if constexpr (std::is_same_v<T, Tensor> || std::is_arithmetic_v<T> || Counts<T>) {
     // One entry each. Types and shapes of tensors are compared by require_form.
     const auto node = dict.extract(name);
     if (node.empty()) missing(name);
@@ -163,8 +175,8 @@ void take(TensorDict& dict, const std::string& name, T& value) {
       value = node.mapped();
     else if constexpr (std::is_same_v<T, double>)
       value = to_double(node.mapped(), name);
-    else if constexpr (std::is_same_v<T, Weight>)
-      value = to_weight(node.mapped(), name);
+    else if constexpr (Counts<T>)
+      value = T(to_weight(node.mapped(), name));
     else
       value = static_cast<T>(to_int(node.mapped(), name));
   } else {
@@ -183,7 +195,9 @@ enum class Likeness {
 /// Compares field by field.
 template <class T>
 void same_form(const T& form, const T& value, const std::string& name, Likeness likeness) {
-  if constexpr (std::is_same_v<T, Tensor>) {
+  if constexpr (Wraps<T>) {
+    same_form(form.value, value.value, name, likeness);
+  } else if constexpr (std::is_same_v<T, Tensor>) {
     same_shape(form, value, name);
   } else if constexpr (IsOptional<T>::value) {
     if (form && value) return same_form(*form, *value, name, likeness);
@@ -200,7 +214,7 @@ void same_form(const T& form, const T& value, const std::string& name, Likeness 
     if (!form.like()) return;
     for (const auto& [id, one] : value)
       same_form(*form.like(), one, entry_name(name, id), likeness);
-  } else if constexpr (!std::is_arithmetic_v<T> && !std::is_same_v<T, Weight>) {
+  } else if constexpr (!std::is_arithmetic_v<T> && !Counts<T>) {
     // A struct lists the fields of one object; its partner is found by name.
     T::fields(form, [&](const std::string& field, const auto& wanted) {
       T::fields(value, [&](const std::string& other, const auto& given) {
@@ -211,24 +225,6 @@ void same_form(const T& form, const T& value, const std::string& name, Likeness 
   }
 }
 
-/// The largest Weight of a message, however deep.
-template <class T>
-double largest_weight(const T& value) {
-  double out = 0;
-  if constexpr (std::is_same_v<T, Weight>) {
-    out = value;
-  } else if constexpr (IsOptional<T>::value) {
-    if (value) out = largest_weight(*value);
-  } else if constexpr (IsVector<T>::value) {
-    for (const auto& one : value) out = std::max(out, largest_weight(one));
-  } else if constexpr (requires { T::fields(value, [](const char*, const auto&) {}); }) {
-    T::fields(value, [&](const char*, const auto& member) {
-      out = std::max(out, largest_weight(member));
-    });
-  }
-  return out;
-}
-
 /// Goes down into structs, not into optionals and vectors: a PerClient is a field of a state or of
 /// a struct in it.
 template <class T>
@@ -237,6 +233,30 @@ void forget_changes(T& value) {
     value.saved();
   else if constexpr (requires { T::fields(value, [](const char*, auto&) {}); })
     T::fields(value, [](const char*, auto& member) { forget_changes(member); });
+}
+
+/// Whether there is something in a state that the server has one of per client.
+template <class T>
+bool holds_per_client() {
+  bool out = IsPerClient<T>::value;
+  if constexpr (requires(T value) { T::fields(value, [](const char*, auto&) {}); }) {
+    T value{};
+    T::fields(value, [&]<class F>(const char*, F&) { out = out || holds_per_client<F>(); });
+  }
+  return out;
+}
+/// Bytes of one entry of each.
+template <class T>
+int64_t entry_bytes(const T& value) {
+  int64_t out = 0;
+  if constexpr (IsPerClient<T>::value) {
+    TensorDict one;
+    if (value.like()) put(one, "", *value.like(), Entries::kAll);
+    for (const auto& [name, tensor] : one) out += static_cast<int64_t>(tensor.nbytes());
+  } else if constexpr (requires { T::fields(value, [](const char*, const auto&) {}); }) {
+    T::fields(value, [&](const char*, const auto& member) { out += entry_bytes(member); });
+  }
+  return out;
 }
 
 }  // namespace detail

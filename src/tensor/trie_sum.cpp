@@ -8,11 +8,11 @@
 namespace tessera {
 namespace {
 
-/// A vector of a sum: float64 as it is, or a part's own numbers, each times `weight`.
+/// Numbers of a sum, each times `weight`: 1 of what was weighed before, by which multiplication is
+/// exact.
 struct Term {
   Tensor numbers;  // contiguous
   double weight;
-  bool part;
   bool ours;  // may be written over
 };
 
@@ -23,15 +23,15 @@ void add_terms(double* out, const A* a, double weight_a, const B* b, double weig
     out[i] = weight_a * static_cast<double>(a[i]) + weight_b * static_cast<double>(b[i]);
 }
 
-/// low + high. A sum's own weight is 1, by which multiplication is exact. Written over a term that
-/// was made here: new memory would cost more than the addition.
+/// low + high. Written over a term that was made here: new memory would cost more than the
+/// addition.
 Tensor added(const Term& low, const Term& high) {
   auto out = low.ours    ? low.numbers
              : high.ours ? high.numbers
                          : at::empty_like(low.numbers, at::kDouble);
   auto* to = out.data_ptr<double>();
   const auto with = [&](const auto* a, const auto* b) {
-    add_terms(to, a, low.part ? low.weight : 1, b, high.part ? high.weight : 1, out.numel());
+    add_terms(to, a, low.weight, b, high.weight, out.numel());
   };
   const bool low_float = low.numbers.scalar_type() == at::kFloat;
   const bool high_float = high.numbers.scalar_type() == at::kFloat;
@@ -46,12 +46,14 @@ Tensor added(const Term& low, const Term& high) {
 
 }  // namespace
 
-TrieSum::TrieSum(std::vector<ClientId> ids) : ids_(std::move(ids)) {
+TrieSum::TrieSum(std::vector<ClientId> ids, Addends addends)
+    : ids_(std::move(ids)), addends_(std::move(addends)) {
   std::sort(ids_.begin(), ids_.end());
   for (ClientId last = ids_.empty() ? 0 : ids_.back(); last > 0; last >>= 1) ++levels_;
 }
 
-TrieSum::TrieSum(std::vector<ClientId> ids, IdRange within) : TrieSum(std::move(ids)) {
+TrieSum::TrieSum(std::vector<ClientId> ids, Addends addends, IdRange within)
+    : TrieSum(std::move(ids), std::move(addends)) {
   within_ = within;
   for (const ClientId id : ids_)
     if (!within.holds(id))
@@ -69,19 +71,49 @@ bool TrieSum::expects(Node node) const {
   return first != ids_.end() && (*first >> level) == prefix;
 }
 
-TrieSum::Sum TrieSum::merged(const Sum& low, const Sum& high) {
-  const auto term = [](const Sum& sum, Tensor Sum::*whole, Tensor Weights::*one) {
-    return sum.single ? Term{(sum.single->value.*one).contiguous(), sum.weight, true, false}
-                      : Term{sum.*whole, 1, false, sum.ours};
-  };
-  const auto both = [&](Tensor Sum::*whole, Tensor Weights::*one) {
-    return added(term(low, whole, one), term(high, whole, one));
-  };
-  return {std::nullopt, both(&Sum::w, &Weights::w), both(&Sum::b, &Weights::b),
-          low.weight + high.weight, true};
+const MessagePart& TrieSum::part(const std::string& name) const {
+  const auto* out = addends_.parts->find(name);
+  if (!out || out->adds == Adds::kEach)
+    throw std::invalid_argument("trie sum: '" + name + "' cannot be added");
+  return *out;
 }
 
-void TrieSum::finish(Node node, std::optional<Sum> sum) {
+TrieSum::Partial TrieSum::opened(TensorDict upload, bool single) const {
+  Partial out{.single = single};
+  for (auto& [name, tensor] : upload) {
+    const auto adds = part(name).adds;
+    if (adds == Adds::kWeight) {
+      out.weights.emplace(name, tensor.item<double>());
+      continue;
+    }
+    const bool real = tensor.scalar_type() == at::kFloat || tensor.scalar_type() == at::kDouble;
+    out.numbers.emplace(
+        name, single || adds == Adds::kShared || real ? std::move(tensor) : tensor.to(at::kDouble));
+  }
+  return out;
+}
+
+TrieSum::Partial TrieSum::merged(const Partial& low, const Partial& high) const {
+  Partial out{.ours = true, .weights = low.weights};
+  for (auto& [name, weight] : out.weights) weight += high.weights.at(name);
+  for (const auto& [name, tensor] : low.numbers) {
+    const auto& rule = part(name);
+    if (rule.adds == Adds::kShared) {
+      out.numbers.emplace(name, tensor);
+      continue;
+    }
+    const auto term = [&](const Partial& of) {
+      auto numbers = of.numbers.at(name).contiguous();
+      if (numbers.scalar_type() != at::kFloat) numbers = numbers.to(at::kDouble);
+      const bool weighed = of.single && rule.adds == Adds::kMean;
+      return Term{numbers, weighed ? of.weights.at(rule.weight) : 1, of.ours};
+    };
+    out.numbers.emplace(name, added(term(low), term(high)));
+  }
+  return out;
+}
+
+void TrieSum::finish(Node node, std::optional<Partial> sum) {
   const auto id = std::to_string(node.second << node.first);
   if (node.first < 0 || node.first > levels_ || node.second < 0 || !expects(node))
     throw std::invalid_argument("trie sum: client " + id + " is not expected");
@@ -102,23 +134,16 @@ void TrieSum::finish(Node node, std::optional<Sum> sum) {
     throw std::invalid_argument("trie sum: client " + id + " adds twice");
 }
 
-void TrieSum::add(ClientId id, Weighted part) {
-  const double weight = part.weight;
-  type_ = part.value.w.scalar_type();
-  finish({0, id}, Sum{std::move(part), {}, {}, weight});
+void TrieSum::add(ClientId id, TensorDict upload) {
+  finish({0, id}, opened(std::move(upload), true));
 }
 
 void TrieSum::skip(ClientId id) { finish({0, id}, std::nullopt); }
 
 void TrieSum::add(TriePart part) {
-  std::optional<Sum> sum;
-  if (part.single) {
-    const double weight = part.single->weight;
-    type_ = part.single->value.w.scalar_type();
-    sum = Sum{std::move(part.single), {}, {}, weight};
-  } else if (part.sum) {
-    sum = Sum{std::nullopt, part.sum->value.w, part.sum->value.b, part.sum->weight};
-  }
+  std::optional<Partial> sum;
+  if (part.single) sum = opened(*std::move(part.single), true);
+  if (part.sum) sum = opened(*std::move(part.sum), false);
   finish({part.level, part.prefix}, std::move(sum));
 }
 
@@ -126,25 +151,40 @@ std::vector<TriePart> TrieSum::take_parts() {
   std::vector<TriePart> out;
   for (auto& [node, sum] : done_) {
     TriePart part{.level = node.first, .prefix = node.second};
-    if (sum && sum->single)
-      part.single = std::move(sum->single);
-    else if (sum)
-      part.sum = Weighted{{sum->w, sum->b}, sum->weight};
+    if (sum) {
+      for (const auto& [name, weight] : sum->weights)
+        sum->numbers.emplace(name, detail::scalar(weight));
+      (sum->single ? part.single : part.sum) = std::move(sum->numbers);
+    }
     out.push_back(std::move(part));
   }
   done_.clear();
   return out;
 }
 
-std::optional<Weighted> TrieSum::mean() const {
+std::optional<TensorDict> TrieSum::result() const {
   if (ids_.empty()) return std::nullopt;
   const auto root = done_.find({levels_, 0});
   if (root == done_.end()) throw std::logic_error("trie sum: not everybody has been heard");
   const auto& sum = root->second;
-  if (!sum || !(sum->weight > 0)) return std::nullopt;
-  if (sum->single) return sum->single;
-  return Weighted{{(sum->w / sum->weight).to(type_), (sum->b / sum->weight).to(type_)},
-                  sum->weight};
+  if (!sum) return std::nullopt;
+  const bool weighs = std::any_of(sum->weights.begin(), sum->weights.end(),
+                                  [](const auto& one) { return one.second > 0; });
+  if (!sum->weights.empty() && !weighs) return std::nullopt;
+  TensorDict out;
+  for (const auto& [name, weight] : sum->weights) out.emplace(name, detail::scalar(weight));
+  for (const auto& [name, numbers] : sum->numbers) {
+    const auto& rule = part(name);
+    if (sum->single || rule.adds == Adds::kShared) {
+      out.emplace(name, numbers);
+      continue;
+    }
+    const double weight = rule.adds == Adds::kMean ? sum->weights.at(rule.weight) : 1;
+    const auto type = addends_.form.at(name).scalar_type();
+    const auto mean = weight > 0 ? numbers / weight : at::zeros_like(numbers);
+    out.emplace(name, (at::isIntegralType(type, true) ? mean.round() : mean).to(type));
+  }
+  return out;
 }
 
 }  // namespace tessera

@@ -32,7 +32,8 @@ SgdResult local_sgd(const Weights& start, const Site& site, const TrainOptions& 
                     const Job& job) {
   SgdResult out{start.clone()};
   EpochStream stream(site, job.part, options.batch);
-  int64_t steps = (job.epochs > 0 ? job.epochs : options.epochs) * stream.per_epoch();
+  int64_t steps =
+      job.epochs > 0 ? job.epochs * stream.per_epoch() : options.steps_on(site.data.size(job.part));
   if (job.max_steps > 0) steps = std::min(steps, job.max_steps);
   Optimizer optimizer(options, options.lr_at(site.round));
   auto grad = at::empty_like(out.weights.w);

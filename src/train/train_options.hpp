@@ -40,6 +40,9 @@ struct TrainOptions {
   std::string loss = "auto";
   /// Of training alone: evaluations and validation losses count every sample once.
   std::string class_weights = "none";
+  /// No option of [train]: steps of a round instead of `epochs`, where a method counts them; 0: it
+  /// does not.
+  int64_t steps = 0;
   /// No option of [train]: set for the guard by whoever begins the run.
   std::optional<SamplePrivacy> privacy = std::nullopt;
   /// The same of guard 'transform' (train/virtual_steps.hpp); null: samples as they are.
@@ -68,8 +71,10 @@ struct TrainOptions {
   double decay_at(int64_t round) const {
     return std::pow(lr_decay, static_cast<double>(round - 1));
   }
-  /// Steps that `epochs` passes over n samples take.
-  int64_t steps_on(int64_t n) const { return epochs * ((n + batch - 1) / batch); }
+  /// Steps of a round on n samples: those of `epochs` passes, or `steps`.
+  int64_t steps_on(int64_t n) const {
+    return steps > 0 && n > 0 ? steps : epochs * ((n + batch - 1) / batch);
+  }
   /// "auto" must have been resolved before training: it would count as cross-entropy.
   Loss loss_kind() const { return loss == "multilabel" ? Loss::kMultiLabel : Loss::kCrossEntropy; }
   /// The loss that training on these data makes small: loss_kind() with the weights of the classes.

@@ -36,7 +36,9 @@ TEST(Methods, OneInFull) {
   const auto per = tessera({"methods", "fedper"});
   EXPECT_THAT(per.out, HasSubstr("d_B down and d_B up"));
   EXPECT_THAT(per.out, HasSubstr("d_B: parameters of the base"));
-  EXPECT_THAT(per.out, HasSubstr("the server reads every upload by itself"));
+  EXPECT_THAT(per.out, HasSubstr("the server needs only the sum of the uploads"));
+  EXPECT_THAT(tessera({"methods", "fedacs"}).out,
+              HasSubstr("the server reads every upload by itself"));
   const auto json = nlohmann::json::parse(tessera({"methods", "fedprox", "--json"}).out);
   EXPECT_EQ(json["section"], "1.5");
   EXPECT_EQ(json["additive"], true);

@@ -51,6 +51,50 @@ TEST_F(Plugin, AnotherVersion) {
                  " was built for Tessera 0.1.0, this is " TESSERA_VERSION_HERE "; build it again");
 }
 
+// A number about a client's samples, beside a model that gets noise: the epsilon would be a lie.
+TEST_F(Plugin, ABareStatisticIsRefusedByGuardsThatPromise) {
+  for (const std::string guard : {"dp.sigma=1", "dp-sgd.sigma=1"}) {
+    experiment("leaky");
+    const auto done = run("out", {"--plugin", TROUBLED_PLUGIN, "--set", "guard." + guard});
+    EXPECT_EQ(done.code, 2) << guard;
+    EXPECT_THAT(done.err, HasSubstr("does not go with leaky: its upload 'value.labels' is a "
+                                    "statistic of a client's samples"));
+    EXPECT_FALSE(exists("out/summary.json"));
+  }
+  const auto open = run("open", {"--plugin", TROUBLED_PLUGIN});
+  EXPECT_EQ(open.code, 0) << open.err;
+}
+
+// The server's half throws on one upload in round 2: that round does not count, and the run goes
+// on.
+TEST_F(Plugin, AServerHalfThatThrowsCostsTheRound) {
+  experiment("fragile", 4);
+  const auto once = run("once", {"--plugin", TROUBLED_PLUGIN});
+  EXPECT_EQ(once.code, 0) << once.err;
+  EXPECT_THAT(once.err, HasSubstr("round 2: method fragile, server: the upload of client 1 is too "
+                                  "much (the round does not count)"));
+  EXPECT_EQ(json("once/summary.json")["rounds_counted"], 3);
+  // Everybody who was in it is named in the record.
+  EXPECT_EQ(json("once/summary.json")["problems_total"], 4);
+}
+
+TEST_F(Plugin, ThreeSuchRoundsEndTheRunAndSoTheyDoAfterAnInterruption) {
+  experiment("fragile", 9);
+  const std::vector<std::string> always{"--plugin", TROUBLED_PLUGIN, "--set", "method.last=9"};
+  const auto whole = run("whole", always);
+  EXPECT_EQ(whole.code, 1);
+  EXPECT_EQ(error_lines(whole), 1) << whole.err;
+  EXPECT_THAT(whole.err,
+              HasSubstr("rounds 2 to 4 failed one after the other, the last with: method "
+                        "fragile, server: the upload of client 1 is too much"));
+  EXPECT_EQ(rounds_done("whole"), 4);
+  // Taken up again it fails again, one round later, because the two before it are remembered.
+  auto more = always;
+  more.push_back("--resume");
+  EXPECT_EQ(run("whole", more).code, 1);
+  EXPECT_EQ(rounds_done("whole"), 5);
+}
+
 TEST_F(Plugin, NothingInIt) { expect_refused(EMPTY_PLUGIN, EMPTY_PLUGIN " registers no method"); }
 
 }  // namespace

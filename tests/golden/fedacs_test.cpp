@@ -340,7 +340,7 @@ TEST(FedAcs, MixesRunningStatistics) {
   };
   const auto mixed = [&](const Weights& a, const Weights& b, ClientId alone) {
     const auto server =
-        method->aggregate(method->init_server(setup), {{0, pack(a)}, {1, pack(b)}}, setup);
+        method->aggregate(*method->init_server(setup), {{0, 1}, {pack(a), pack(b)}}, setup);
     std::vector<Ask<TensorDict>> asks{{std::max<ClientId>(alone, 0), Why::kTrain}};
     if (alone < 0) asks.push_back({1, Why::kTrain});
     TensorDict first;

@@ -266,7 +266,7 @@ TEST(FedHam, ServerKeepsHandlesNotCopies) {
   std::vector<Received<FedHam::Up>> uploads{{2, {{scene.near(1, 9), 1.0}, 0.5}}};
   const auto next = scene.method.aggregate(scene.server, uploads, scene.toy.setup(2));
   ASSERT_EQ(next.models.size(), 6);
-  EXPECT_TRUE(next.models.find(2)->w.is_same(uploads[0].body.model.value.w));
+  EXPECT_TRUE(next.models.find(2)->w.is_same(uploads[0].body.model.value->w));
   for (const ClientId id : {0, 1, 3, 4, 5})
     EXPECT_TRUE(next.models.find(id)->w.is_same(scene.server.models.find(id)->w));
 }
@@ -282,7 +282,7 @@ TEST(FedHam, NewcomerMixesAfterOneExchange) {
   const auto [base, held] = held_out(local.data, 0.15);
   const Site here{*toy.model, base, 2, 77};
   const auto once = local_sgd(server.g, here, mine.train, {.epochs = 1});
-  EXPECT_TRUE(step.upload.model.value.w.equal(once.weights.w));
+  EXPECT_TRUE(step.upload.model.value->w.equal(once.weights.w));
   const auto guest = mine.learn(server, nullptr, step.upload, toy.setup(2));
   const auto down = scene.down({7, Why::kJoin, &guest});
   const auto evaluated = mine.local_update(step.next, down, toy.local(7, 2, 77, Why::kEvaluate));

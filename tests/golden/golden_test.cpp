@@ -296,7 +296,7 @@ TEST(Driver, SimulatedClockAddsTransferAndLatency) {
 // A server that is kept waiting (another program has the processor, say) or has work to do.
 struct SlowServer : FedAvg {
   bool works = false;
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
     if (works) {
       const double start = thread_cpu_seconds();
       while (thread_cpu_seconds() < start + 0.3) {
@@ -304,7 +304,7 @@ struct SlowServer : FedAvg {
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
     }
-    return FedAvg::aggregate(std::move(server), uploads, setup);
+    return FedAvg::aggregate(std::move(server), sum, setup);
   }
 };
 

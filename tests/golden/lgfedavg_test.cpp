@@ -77,7 +77,7 @@ TEST(LgFedAvg, TheWarmUpFollowsTheRound) {
     EXPECT_TRUE(down.contains("base.w")) << "nobody has one of its own yet";
     const auto expected =
         toy.method->expected(*toy.typed(toy.server()), Why::kTrain, toy.setup(round));
-    EXPECT_EQ(expected.contains("base.w"), round <= 2) << round;
+    EXPECT_EQ(expected.contains("value.base.w"), round <= 2) << round;
     const auto up = toy.method->local_update(toy.fresh(0), down, toy.local(0, round)).upload;
     EXPECT_NO_THROW(toy.method->require_upload(expected, up)) << round;
   }

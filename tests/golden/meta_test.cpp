@@ -194,11 +194,11 @@ TEST(FedMetaPer, BasesAreAveragedAndHeadsStay) {
   // The second round starts from the client's own head: its upload shows it.
   const auto own = toy.state(1);
   const auto up = toy.method->local_update(own, toy.download(server, 1), toy.local(1, 2)).upload;
-  ASSERT_EQ(up.at("shared.value.w").numel(), 2);
-  EXPECT_FALSE(up.contains("head"));
+  ASSERT_EQ(up.at("value.shared.w").numel(), 2);
+  EXPECT_FALSE(up.contains("value.head"));
   const Point w{number(server, "shared.w", 0), number(own, "head", 0)};
   const Point alpha{number(server, "shared.w", 1), number(own, "head", 1)};
-  EXPECT_NEAR(number(up, "shared.value.w", 0),
+  EXPECT_NEAR(number(up, "value.shared.w", 0),
               w.body - kOuterLr * meta_slope(w, alpha, kMetaB).w.body, 1e-6);
 }
 

@@ -18,10 +18,13 @@ struct Echo {
     Tensor v;
     static void fields(auto& m, auto&& f) { f("v", m.v); }
   };
+  struct Up {
+    Statistic<Tensor> v;
+    static void fields(auto& m, auto&& f) { f("v", m.v); }
+  };
   using Server = Value;
   using Client = Value;
   using Down = Value;
-  using Up = Value;
   using Guest = Value;
 
   TrainOptions train;
@@ -45,7 +48,7 @@ struct Echo {
     if (local.newcomer && answer == Answer::kTooLong) return {me, {at::zeros({2})}};
     return {{me.v + 1}, {down.v * 2}};
   }
-  Up expected(const Server& server, Why, const Setup&) const { return server; }
+  Up expected(const Server& server, Why, const Setup&) const { return {server.v}; }
   Server aggregate(Server server, std::span<const Received<Up>>, const Setup&) const {
     return server;
   }
@@ -57,8 +60,8 @@ struct Echo {
 
   int64_t exchanges() const { return rounds; }
   Guest learn(const Server&, const Guest* guest, const Up& up, const Setup&) const {
-    EXPECT_EQ(guest == nullptr, up.v.item<double>() == 22) << "nothing was learned before";
-    return {up.v};
+    EXPECT_EQ(guest == nullptr, up.v->item<double>() == 22) << "nothing was learned before";
+    return {up.v.value};
   }
   std::vector<Exhibit> exhibits(const Server&, const Evaluated& evaluated, const Setup&) const {
     const auto count = static_cast<double>(evaluated.notes.size());

@@ -246,7 +246,7 @@ TEST(SecureAggregation, WhatTheServerSeesOfOneClientIsNoise) {
   ASSERT_TRUE(driver.play(1).ok());
   const auto seen = decode_sum_message_as<SumMasked>(masked, "masked");
   ASSERT_TRUE(seen.ok()) << message(seen.status());
-  const auto words = to_words(step.upload, step.loss,
+  const auto words = to_words(step.upload, *toy.method->parts(), step.loss,
                               {.guard = *options.guard.secure, .exponent = 5, .clients = 6});
   ASSERT_TRUE(words.ok()) << message(words.status());
   ASSERT_EQ(seen->words.size(), words->size());
@@ -271,7 +271,7 @@ TEST(SecureAggregation, EveryByteIsCounted) {
     const auto setup = secure.setup(1);
     const auto expected =
         secure.method->expected(*secure.typed(secure.server()), Why::kTrain, setup);
-    const auto traffic = hidden_traffic(expected, 6);
+    const auto traffic = hidden_traffic(expected, *secure.method->parts(), 6);
     EXPECT_EQ(b.bytes_up, 6 * traffic.up);
     EXPECT_EQ(b.bytes_down, a.bytes_down + 6 * traffic.down);
     // 8 bytes instead of 4 for each number, and not much more than that for keys and shares.

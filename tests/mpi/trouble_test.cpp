@@ -32,6 +32,16 @@ TEST_F(Ranks, ARankThatDiesEndsTheRunAndItGoesOnToTheSameDigest) {
   EXPECT_EQ(digest("many"), digest("one"));
 }
 
+TEST_F(Ranks, AServerHalfThatThrowsCostsTheSameRoundOnRanks) {
+  experiment("fragile", 4);
+  const std::vector<std::string> more{"--plugin", TROUBLED_PLUGIN};
+  ASSERT_EQ(run("one", more).code, 0);
+  const auto many = run_on(3, "many", more);
+  ASSERT_EQ(many.code, 0) << many.err;
+  EXPECT_EQ(json("many/summary.json")["rounds_counted"], 3);
+  EXPECT_EQ(digest("many"), digest("one"));
+}
+
 TEST_F(Ranks, StatesAreLookedForWhereTheyWereAndMissedIfTheyAreNotThere) {
   experiment("fedper", 120);
   auto words = run_words("many", {"--threads", "1"});

@@ -107,6 +107,7 @@ std::vector<std::string> FederationPlay::serve_words(const std::vector<std::stri
       "serve",     path("e.toml"), "--listen",   address_,
       "--state",   path("state"),  "--identity", identities_ + "/id-server",
       "--log-json"};
+  words.insert(words.end(), plugin_.begin(), plugin_.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -123,6 +124,7 @@ std::vector<std::string> FederationPlay::join_words(const std::string& name,
                                  "--state",
                                  path("state-" + name),
                                  "--log-json"};
+  words.insert(words.end(), plugin_.begin(), plugin_.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -198,7 +200,9 @@ std::string FederationPlay::rows(const std::string& out, const std::string& sql)
 }
 
 std::string FederationPlay::simulated_digest() {
-  const auto simulated = run("simulated", {"--force"});
+  auto words = plugin_;
+  words.push_back("--force");
+  const auto simulated = run("simulated", words);
   EXPECT_EQ(simulated.code, 0) << simulated.err;
   return rounds_digest("simulated");
 }

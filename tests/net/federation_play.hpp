@@ -53,9 +53,10 @@ class FederationPlay : public Playground {
   void pictures();
 
   std::string model_ = "mlp100";
-  std::string hold_ = "0.5";    // seconds
-  std::string method_options_;  // further lines for [method]
-  std::string identities_;      // directory with id-NAME for each
+  std::string hold_ = "0.5";         // seconds
+  std::string method_options_;       // further lines for [method]
+  std::vector<std::string> plugin_;  // words for all programs that load one
+  std::string identities_;           // directory with id-NAME for each
   std::unique_ptr<Process> server_;
   std::map<std::string, std::unique_ptr<Process>> clients_;
   const std::vector<std::string> names_{"a", "b", "c", "d"};

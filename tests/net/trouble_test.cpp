@@ -127,6 +127,27 @@ TEST_F(Trouble, WhoseServerVanishesGoesOnWhenItIsBackAndCanBeStopped) {
   expect_all_counted(wait_for_end());
 }
 
+// The spooled replies that a round failed with are gone with it: a server that is started again
+// goes on, and ends where a simulation does.
+TEST_F(Trouble, AServerHalfThatThrowsCostsTheRoundAlsoAfterARestart) {
+  plugin_ = {"--plugin", TROUBLED_PLUGIN};
+  federation("fragile", 6);
+  make_identities();
+  start_everybody();
+  ASSERT_TRUE(waits_for(*server_, "not counted", {{"round", 2}, {"client", "d"}}))
+      << server_->err();
+  const auto log = server_->err();
+  for (const auto& name : names_)
+    EXPECT_TRUE(logged(log, "not counted", {{"round", 2}, {"client", name}})) << name;
+  server_->signal(SIGKILL);
+  server_->wait();
+  start_server();
+  const auto served = wait_for_end();
+  ASSERT_EQ(served.code, 0) << served.err;
+  EXPECT_EQ(json("state/summary.json")["rounds_counted"], 5);
+  EXPECT_EQ(rounds_digest("state"), simulated_digest());
+}
+
 /// Somebody who listens, and says something else than TLS to everybody.
 class WrongService {
  public:

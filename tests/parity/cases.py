@@ -31,6 +31,9 @@ SMALL = {"lr": 0.05, "batch": 4}   # several steps of three batches each
 HALF = {"participation": 0.5, "note": "half"}
 
 LR = {"train.lr": 0.0505}
+DECAYED = PLAIN | {"epochs": 2, "lr_decay": 0.9}
+SCAFFOLD_WRONG = [LR, {"option": "without c"}]
+FEDOPT = {"eta": 0.05, "beta1": 0.8, "beta2": 0.9, "tau": 0.05}
 DITTO = {"lambda": 0.5, "personal_epochs": 2, "personal_lr": 0.04}
 DITTO_WRONG = [{"lambda": 0.0}, {"target": "trained w"}]
 PFEDME = {"lambda": 15.0, "K": 3, "R": 6, "eta": 0.02, "eta_p": 0.05, "beta": 0.8}
@@ -66,6 +69,17 @@ CASES = [
          note="balanced, half", **MOSAIC),
     Case("mosaic-groups", {"experts": "g,pri,ft,loc,lda", "most_held": 3},
          [MOSAIC_WRONG[0], {"centre": "of equals"}], **MOSAIC | {"data": "kinds"}),
+    Case("scaffold", wrong=SCAFFOLD_WRONG),
+    Case("scaffold", {"server_lr": 0.7}, SCAFFOLD_WRONG + [{"server_lr": 1.0}, {"N": "the cohort"}],
+         train=DECAYED, participation=0.5, note="half"),
+    Case("feddyn", {"alpha": 0.3}, [LR, {"alpha": 0.31}]),
+    Case("feddyn", {"alpha": 0.3}, [LR, {"N": "the cohort"}], **HALF),
+    Case("fedopt", FEDOPT, [LR, {"tau": 0.06}]),
+    Case("fedopt", FEDOPT | {"rule": "yogi"}, [{"rule": "adam"}], **HALF),
+    Case("fedopt", FEDOPT | {"rule": "adagrad"}, [{"rule": "adam"}], note="adagrad"),
+    Case("fedopt", FEDOPT | {"rule": "momentum"}, [{"beta1": 0.7}], note="momentum"),
+    Case("ifca", wrong=[LR, {"choice": "the worst"}]),
+    Case("ifca", {"clusters": 3}, [LR], **HALF),
     Case("fedper", wrong=[LR]),
     Case("fedper", wrong=[LR], **HALF),
     Case("fedper", {"head": "mean", "mean_over": "last_round"}, [LR, {"mean_over": "all"}],

@@ -134,6 +134,86 @@ def ditto(run, options):
     return {"server/g.w": g} | {f"client/{i}/v.w": v for i, v in personal.items()}
 
 
+def equal(run, uploads):
+    """Everybody counts the same."""
+    return sum(uploads.values()) / len(uploads)
+
+
+def scaffold(run, options):
+    g, c = run.initial, torch.zeros_like(run.initial)
+    own = {i: torch.zeros_like(g) for i in run.ids}
+    for t, taken in rounds_of(run):
+        uploads, changes = {}, {}
+        for i, batches in taken.items():
+            steps = 0
+
+            def corrected(w, gradient):
+                nonlocal steps
+                steps += 1
+                return gradient - own[i] + c
+
+            uploads[i] = epochs_of_sgd(run, t, batches, g, corrected)
+            lr = run.train["lr"] * run.train["lr_decay"] ** (t - 1)
+            control = own[i] if options.get("option") == "without c" else own[i] - c
+            after = control + (g - uploads[i]) / (steps * lr)
+            changes[i], own[i] = after - own[i], after
+        g = (1 - options["server_lr"]) * g + options["server_lr"] * equal(run, uploads)
+        everybody = len(taken) if options.get("N") == "the cohort" else len(run.ids)
+        c = c + sum(changes.values()) / everybody
+    return ({"server/g.w": g, "server/c": c} |
+            {f"client/{i}/c": v for i, v in own.items()})
+
+
+def feddyn(run, options):
+    alpha, g = options["alpha"], run.initial
+    h = torch.zeros_like(g)
+    slopes = {i: torch.zeros_like(g) for i in run.ids}
+    for t, taken in rounds_of(run):
+        uploads = {}
+        for i, batches in taken.items():
+            uploads[i] = epochs_of_sgd(
+                run, t, batches, g,
+                lambda w, gradient: gradient - slopes[i] + alpha * (w - g))
+            slopes[i] = slopes[i] - alpha * (uploads[i] - g)
+        everybody = len(taken) if options.get("N") == "the cohort" else len(run.ids)
+        h = h - alpha / everybody * sum(w - g for w in uploads.values())
+        g = equal(run, uploads) - h / alpha
+    return ({"server/g.w": g, "server/h": h} |
+            {f"client/{i}/slope": v for i, v in slopes.items()})
+
+
+def fedopt(run, options):
+    eta, b1, b2, tau = (options[k] for k in ("eta", "beta1", "beta2", "tau"))
+    g, rule = run.initial, options["rule"]
+    m, v = torch.zeros_like(g), torch.full_like(g, tau * tau)
+    for t, taken in rounds_of(run):
+        change = average(run, {i: epochs_of_sgd(run, t, b, g) for i, b in taken.items()}) - g
+        if rule == "momentum":
+            m = b1 * m + change
+            g = g + eta * m
+            continue
+        m = b1 * m + (1 - b1) * change
+        square = change ** 2
+        v = {"adam": b2 * v + (1 - b2) * square, "adagrad": v + square,
+             "yogi": v - (1 - b2) * square * torch.sign(v - square)}[rule]
+        g = g + eta * m / (v.sqrt() + tau)
+    return {"server/g.w": g, "server/m": m} | ({} if rule == "momentum" else {"server/v": v})
+
+
+def ifca(run, options):
+    models = [run.start[f"server/models.{k}.w"].double() for k in range(options["clusters"])]
+    for t, taken in rounds_of(run):
+        chosen = {}
+        for i, batches in taken.items():
+            losses = [run.network.loss(w, run.clients[i].all()) for w in models]
+            best = max if options.get("choice") == "the worst" else min
+            k = losses.index(best(losses))
+            chosen.setdefault(k, {})[i] = epochs_of_sgd(run, t, batches, models[k])
+        for k, uploads in chosen.items():
+            models[k] = average(run, uploads)
+    return {f"server/models.{k}.w": w for k, w in enumerate(models)}
+
+
 def pfedme(run, options):
     lam, eta, eta_p = options["lambda"], options["eta"], options["eta_p"]
     g = run.initial
@@ -269,6 +349,6 @@ def peravg_personal(run, options, i, end):
 
 
 METHODS = {f.__name__: f
-           for f in (fedavg, prior, fedper, fedbabu, ditto, pfedme, apfl, fedamp, fedacs, peravg)}
+           for f in (fedavg, scaffold, fedopt, feddyn, ifca, prior, fedper, fedbabu, ditto, pfedme, apfl, fedamp, fedacs, peravg)}
 # What an evaluation makes of the final state, where that takes training of its own.
 PERSONAL = {"fedbabu": fedbabu_personal, "peravg": peravg_personal}

@@ -39,6 +39,10 @@ class Network:
             x = F.relu(F.linear(x, weight, bias))
         return x
 
+    def loss(self, w, batch):
+        """The mean cross-entropy over a batch (x, y)."""
+        return float(F.cross_entropy(self.logits(w, batch[0]), batch[1]))
+
     def gradient(self, w, batch):
         """Of the mean cross-entropy over a batch (x, y)."""
         w = w.detach().requires_grad_(True)

@@ -124,8 +124,8 @@ Session session_of(const Toy& toy, const ToyOptions& options) {
                    .newcomers = std::ssize(toy.federation.newcomers),
                    .rounds = options.rounds,
                    .participation = options.federation.participation};
-  out.guard = Guard(options.guard, {.changes = toy.info.changes,
-                                    .sums = toy.info.sums || toy.method->additive(),
+  out.guard = Guard(options.guard, {.parts = toy.method->parts(),
+                                    .sums = toy.method->sum_will_do(),
                                     .clients = std::ssize(toy.federation.clients),
                                     .rate = options.federation.participation});
   if (options.guard.answers.vote) out.voters = options.guard.answers.vote->parts;
@@ -233,14 +233,16 @@ TensorDict Toy::learn(const TensorDict& server, const std::optional<TensorDict>&
 
 TensorDict Toy::aggregate(const TensorDict& server, std::vector<Received<TensorDict>> uploads,
                           int64_t round) const {
-  if (method->additive() && !uploads.empty()) {
-    std::vector<ClientId> ids;
-    for (const auto& upload : uploads) ids.push_back(upload.client);
-    TrieSum sum(ids);
-    for (const auto& upload : uploads) sum.add(upload.client, unpack<Weighted>(upload.body));
-    uploads = {{0, pack(sum.mean().value())}};
+  Gathered gathered;
+  for (auto& [client, up] : uploads)
+    gathered.clients.push_back(client), gathered.uploads.push_back(std::move(up));
+  if (method->sum_will_do() && !gathered.uploads.empty()) {
+    TrieSum sum(gathered.clients, {gathered.uploads.front(), method->parts()});
+    for (size_t i = 0; i < gathered.clients.size(); ++i)
+      sum.add(gathered.clients[i], std::move(gathered.uploads[i]));
+    gathered.uploads = {sum.result().value()};
   }
-  return method->aggregate(typed(server), std::move(uploads), setup(round))->tensors();
+  return method->aggregate(*typed(server), std::move(gathered), setup(round))->tensors();
 }
 
 std::vector<Exhibit> Toy::exhibits(const TensorDict& server, const Evaluated& evaluated,
@@ -292,6 +294,11 @@ Toy make_toy(const ToyOptions& options, int64_t clients, int64_t newcomers) {
                            .participation = options.federation.participation});
     if (session.method().check(session.server_setup(0, &data.commons)).ok())
       return Toy(std::move(data), *make_model(name, {data.sample_shape, kClasses}), options);
+  }
+  if (options.train.momentum > 0) {  // a method may refuse it, whatever the model is
+    auto plain = options;
+    plain.train.momentum = 0;
+    return make_toy(plain, clients, newcomers);
   }
   throw std::runtime_error("no toy model fits " + options.method);
 }

@@ -90,7 +90,7 @@ struct Toy {
                             ClientId id, std::vector<ClientId> among = {}, int64_t round = 1) const;
   TensorDict learn(const TensorDict& server, const std::optional<TensorDict>& guest,
                    const TensorDict& up, int64_t round = 1) const;
-  /// `uploads` of an additive method are averaged first, as the driver does.
+  /// Where the sum will do, `uploads` are added first, as the driver does.
   TensorDict aggregate(const TensorDict& server, std::vector<Received<TensorDict>> uploads,
                        int64_t round = 1) const;
   std::vector<Exhibit> exhibits(const TensorDict& server, const Evaluated& evaluated,

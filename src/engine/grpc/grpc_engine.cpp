@@ -4,11 +4,15 @@
 #include <optional>
 
 #include "base/parallel.hpp"
+#include "base/reason.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "net/ticket.hpp"
 
 namespace tessera {
 namespace {
+
+Status late() { return because(Reason::kLate, fail(Error::kBusy, "no answer in time")); }
+Status not_needed() { return because(Reason::kLate, fail(Error::kBusy, "not needed")); }
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
@@ -35,11 +39,14 @@ Reply reply_to(const Task& task, const std::shared_ptr<const Bytes>& bytes) {
     if (!reply->status.ok()) {
       const bool stopped = error_of(reply->status) == Error::kInterrupted;
       const auto said = printable(message(reply->status), kMostReason);
-      return refused(task, fail(stopped ? Error::kBusy : error_of(reply->status), "{}", said));
+      return refused(task,
+                     because(Reason::kFailed,
+                             fail(stopped ? Error::kBusy : error_of(reply->status), "{}", said)));
     }
     return *std::move(reply);
   } catch (const std::exception& error) {
-    return refused(task, fail(Error::kInvalid, "reply: {}", printable(error.what(), kMostReason)));
+    return refused(task, because(Reason::kDamaged, fail(Error::kInvalid, "reply: {}",
+                                                        printable(error.what(), kMostReason))));
   }
 }
 
@@ -131,9 +138,8 @@ Status GrpcEngine::Round::begin(Task& task) {
   if (open_.contains(task.client)) return fail(Error::kInternal, "asked twice in one run");
   if (!options_.present(task.client))
     return fail(Error::kNotFound, "not there: has never enrolled, has left or was sent away");
-  if (std::chrono::steady_clock::now() >= until_) return fail(Error::kBusy, "no answer in time");
-  if (task.kind == TaskKind::kTrain && enough_ > 0 && trained_ >= enough_)
-    return fail(Error::kBusy, "not needed");
+  if (std::chrono::steady_clock::now() >= until_) return late();
+  if (task.kind == TaskKind::kTrain && enough_ > 0 && trained_ >= enough_) return not_needed();
   Open open{.ticket = ticket_of(*bytes),
             .bytes = std::ssize(*bytes),
             .wire_down = encoded_size(task.down)};
@@ -175,18 +181,18 @@ void GrpcEngine::Round::step() {
   const auto now = std::chrono::steady_clock::now();
   const auto delivered = board_.next(std::min(until_, now + kBoardLook));
   if (delivered) return take(*delivered);
-  if (std::chrono::steady_clock::now() >= until_)
-    return give_up_all(fail(Error::kBusy, "no answer in time"), true);
+  if (std::chrono::steady_clock::now() >= until_) return give_up_all(late(), true);
   drop_those_gone();
 }
 
 void GrpcEngine::Round::take(const DeliveredReply& delivered) {
   const auto at = open_.find(delivered.member);
   if (at == open_.end() || at->second.ticket != delivered.ticket) return;  // of an earlier run
-  auto reply =
-      delivered.refused.empty()
-          ? reply_to(at->second.task, delivered.bytes)
-          : refused(at->second.task, fail(Error::kInvalid, "reply: {}", delivered.refused));
+  auto reply = delivered.refused.empty()
+                   ? reply_to(at->second.task, delivered.bytes)
+                   : refused(at->second.task,
+                             because(Reason::kDamaged,
+                                     fail(Error::kInvalid, "reply: {}", delivered.refused)));
   reply.wire_up = encoded_size(reply.up);
   const bool good = reply.status.ok();
   if (good && reply.kind == TaskKind::kTrain) ++trained_;
@@ -196,7 +202,7 @@ void GrpcEngine::Round::take(const DeliveredReply& delivered) {
   std::vector<ClientId> others;
   for (const auto& [client, open] : open_)
     if (open.task.kind == TaskKind::kTrain) others.push_back(client);
-  for (const ClientId client : others) give_up(client, fail(Error::kBusy, "not needed"), true);
+  for (const ClientId client : others) give_up(client, not_needed(), true);
 }
 
 void GrpcEngine::Round::give_up(ClientId client, const Status& why, bool withdraw) {

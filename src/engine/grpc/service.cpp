@@ -147,7 +147,9 @@ grpc::Status FederationService::answer(const grpc::ServerContextBase& context, c
   }
   const tessera::Status done = call(caller);
   if (!done.ok())
-    tell(caller, {.kind = EventKind::kRefused, .text = fmt::format("{}: {}", what, message(done))});
+    tell(caller, {.kind = EventKind::kRefused,
+                  .text = fmt::format("{}: {}", what, message(done)),
+                  .why = reason_of(done)});
   return to_grpc(done);
 }
 

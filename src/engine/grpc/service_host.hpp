@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/reason.hpp"
 #include "base/status.hpp"
 #include "io/bytes.hpp"
 
@@ -81,7 +82,8 @@ struct ServiceEvent {
   std::string ticket = {}, sha256 = {};
   int64_t bytes = 0;
   std::string text = {};
-  std::string serial = {};  // of the caller's certificate, lower-case hex; empty without TLS
+  Reason why = Reason::kOther;  // kRefused
+  std::string serial = {};      // of the caller's certificate, lower-case hex; empty without TLS
 };
 const char* name_of(ServiceEvent::Kind kind);
 

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/reason.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
@@ -85,7 +86,7 @@ Reply LocalEngine::handle(const Task& task, const Deadline& deadline) const {
   if (works && options_.stop && options_.stop->load())
     return refused(task, fail(Error::kInterrupted, "stopped"));
   if (works && deadline && std::chrono::steady_clock::now() >= *deadline)
-    return refused(task, fail(Error::kBusy, "no answer in time"));
+    return refused(task, because(Reason::kLate, fail(Error::kBusy, "no answer in time")));
   Reply reply;
   if (options_.through_wire) {
     auto received = decode_task(std::make_shared<const Bytes>(encode_task(task)));

@@ -29,7 +29,7 @@ struct Adding {
     static void fields(auto&, auto&&) {}
   };
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
   Server init_server(const Setup& setup) const { return {setup.model.init(setup.key)}; }
   Client init_client(const Local&) const { return {}; }
   void broadcast(const Server& server, std::span<const Ask<>> asks, const Setup&,
@@ -39,15 +39,13 @@ struct Adding {
   Step<Client, Up> local_update(const Client&, const Down& down, const Local& local) const {
     const double add = local.client == 1 && local.round == 2 ? NAN : double(local.client);
     return {{},
-            {{down.w + add, down.b}, static_cast<double>(local.client + 1)},
+            {Weights{down.w + add, down.b}, static_cast<double>(local.client + 1)},
             0.5,
             down,
             Weights{-down.w, down.b}};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.g, 0}; }
-  Server aggregate(Server server, std::span<const Received<Up>>, const Setup&) const {
-    return server;
-  }
+  Server aggregate(Server server, const Sum<Up>&, const Setup&) const { return server; }
 };
 
 /// The trio on two ranks, the second a thread: client 0 here, 1 and 2 there.
@@ -164,10 +162,13 @@ TEST(MpiEngine, ADownloadOfManyTravelsOnce) {
 
 TEST(MpiEngine, UploadsAreSummedWhereTheyAre) {
   TwoRanks ranks(erase(Adding{}));
-  TrieSum sum({0, 1, 2});
-  SumOrder order{.asked = {0, 1, 2},
-                 .expected = pack(Weighted{{at::zeros({1}), at::empty({0})}, 1}),
-                 .on_part = [&](TriePart part) { sum.add(std::move(part)); }};
+  const Addends addends{pack(Weighted{{at::zeros({1}), at::empty({0})}, 1}),
+                        erase(Adding{})->parts()};
+  TrieSum sum({0, 1, 2}, addends);
+  const auto mean = [&] { return unpack<Weighted>(sum.result().value()); };
+  SumOrder order{.asked = {0, 1, 2}, .expected = addends.form, .on_part = [&](TriePart part) {
+                   sum.add(std::move(part));
+                 }};
   const auto play = [&](int64_t round) {
     return ranks.run({ranks.train(0, round), ranks.train(1, round), ranks.train(2, round)},
                      {.sum = &order});
@@ -177,16 +178,16 @@ TEST(MpiEngine, UploadsAreSummedWhereTheyAre) {
   EXPECT_EQ(replies.at(1).summed, 4);  // a float32; weights are no payload
   EXPECT_TRUE(replies.at(2).up.empty());
   EXPECT_EQ(replies.at(2).wire_up, replies.at(0).wire_up);
-  sum.add(0, unpack<Weighted>(replies.at(0).up));
-  EXPECT_EQ(static_cast<double>(sum.mean()->weight), 1 + 2 + 3);
-  EXPECT_EQ(sum.mean()->value.w.item<float>(), (1 * 2 + 2 * 3 + 3 * 4) / 6.0F);
+  sum.add(0, replies.at(0).up);
+  EXPECT_EQ(static_cast<double>(mean().weight), 1 + 2 + 3);
+  EXPECT_EQ(mean().value.w.item<float>(), (1 * 2 + 2 * 3 + 3 * 4) / 6.0F);
 
-  sum = TrieSum({0, 1, 2});  // one that diverged is left out, and says so
+  sum = TrieSum({0, 1, 2}, addends);  // one that diverged is left out, and says so
   const auto again = play(2);
   EXPECT_EQ(message(again.at(1).status), "'value.w' is not finite");
   EXPECT_TRUE(again.at(1).summed.has_value());
-  sum.add(0, unpack<Weighted>(again.at(0).up));
-  EXPECT_EQ(sum.mean()->value.w.item<float>(), (1 * 2 + 3 * 4) / 4.0F);
+  sum.add(0, again.at(0).up);
+  EXPECT_EQ(mean().value.w.item<float>(), (1 * 2 + 3 * 4) / 4.0F);
 }
 
 TEST(MpiEngine, FilesComeBeforeTheReplyAndWhatIsThrownWaits) {

@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "base/reason.hpp"
 #include "io/tensor/tensor_codec.hpp"
 
 namespace tessera {
@@ -28,16 +29,20 @@ RankLetter opened(Letter letter) {
 
 json status_json(const Status& status) {
   if (status.ok()) return nullptr;
-  return {{"error", static_cast<int>(error_of(status))}, {"text", message(status)}};
+  return {{"error", static_cast<int>(error_of(status))},
+          {"text", message(status)},
+          {"reason", name_of(reason_of(status))}};
 }
 
 Status status_of(const json& from) {
   if (from.is_null()) return ok();
   const auto text = from.value("text", "");
+  const auto reason = reason_named(from.value("reason", ""));
   for (const auto error : {Error::kInvalid, Error::kNotFound, Error::kExists, Error::kBusy,
                            Error::kIo, Error::kInterrupted})
-    if (from.value("error", -1) == static_cast<int>(error)) return fail(error, "{}", text);
-  return fail(Error::kInternal, "{}", text);
+    if (from.value("error", -1) == static_cast<int>(error))
+      return because(reason, fail(error, "{}", text));
+  return because(reason, fail(Error::kInternal, "{}", text));
 }
 
 bool TaskWriter::known(const std::string& name, const Tensor& tensor, int64_t& bytes) {
@@ -100,7 +105,7 @@ std::pair<json, std::shared_ptr<const Bytes>> write_part(const TriePart& part) {
   json head{{"kind", "part"}, {"level", part.level}, {"prefix", part.prefix}};
   const auto& value = part.single ? part.single : part.sum;
   head["form"] = part.single ? "single" : part.sum ? "sum" : "none";
-  return {std::move(head), shared(encode(value ? pack(*value) : TensorDict{}))};
+  return {std::move(head), shared(encode(value ? *value : TensorDict{}))};
 }
 
 Result<TriePart> read_part(const RankLetter& letter) {
@@ -108,7 +113,7 @@ Result<TriePart> read_part(const RankLetter& letter) {
   const auto form = letter.head.value("form", "");
   if (form == "none") return out;
   TESSERA_ASSIGN(auto decoded, decode(letter.body, "a part of a sum"));
-  (form == "single" ? out.single : out.sum) = unpack<Weighted>(std::move(decoded.tensors));
+  (form == "single" ? out.single : out.sum) = std::move(decoded.tensors);
   return out;
 }
 

@@ -21,7 +21,9 @@ TensorDict references(const Task& task, const UploadCheck& check) {
 /// The uploads of this rank in one round.
 struct RankServer::Summing {
   Summing(UploadCheck how, std::vector<ClientId> asked, IdRange within)
-      : check(std::move(how)), missing(std::ssize(asked)), sum(std::move(asked), within) {}
+      : check(std::move(how)),
+        missing(std::ssize(asked)),
+        sum(std::move(asked), check.addends(), within) {}
 
   UploadCheck check;
   int64_t missing;   // replies; only of the thread that corresponds
@@ -94,7 +96,7 @@ TaskPool::Then RankServer::done(const Task& task, const std::shared_ptr<Summing>
     auto up = std::exchange(reply->up, {});
     const std::scoped_lock guard(summing->mutex);
     if (reply->status.ok())
-      summing->sum.add(reply->client, unpack<Weighted>(std::move(up)));
+      summing->sum.add(reply->client, std::move(up));
     else
       summing->sum.skip(reply->client);
   }

@@ -25,7 +25,7 @@ struct FedBN {
     static void fields(auto& m, auto&& f) { f("norms", m.norms), f("trained", m.trained); }
   };
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   TrainOptions train;
   bool layernorm = false;
@@ -71,13 +71,11 @@ struct FedBN {
   Step<Client, Up> local_update(const Client& me, const Down& g, const Local& local) const {
     const auto after = local_sgd(joined(me, g, local.model), local, train);
     return {{norms_of(after.weights, local.model), true},
-            {shared_of(after.weights, local.model), static_cast<double>(local.data.train_size())},
+            {shared_of(after.weights, local.model), samples_of(local)},
             after.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
-    return {uploads.front().body.value};
-  }
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
 
   // Not the models before and after local_update: who trains for the first time does so without
   // measured statistics.
@@ -104,7 +102,8 @@ MethodInfo fedbn() {
                                        .peers = Shown::kSum,
                                        .sent = "the mean",
                                        .stays = "batch norms with their statistics"},
-                          .headline = View::kPost});
+                          .headline = View::kPost,
+                          .beyond_sgd = "keeps running statistics of a client's samples"});
 }
 
 }  // namespace tessera

@@ -55,7 +55,9 @@ HamShape FedHam::shape(const Setup& setup) const {
 
 FedHam::Server FedHam::init_server(const Setup& setup) const {
   const auto g = setup.model.init(setup.key);
-  return {g, PerClient<Weights>(g), no_losses(), PerClient<Losses>(no_losses()),
+  return {g, layers == HamLayers::kSecond ? PerClient<Weights>() : PerClient<Weights>(g),
+          no_losses(),
+          when == "per_client_loss" ? PerClient<Losses>(no_losses()) : PerClient<Losses>(),
           static_cast<int64_t>(derive(setup.key, Purpose::kClient, kNobody))};
 }
 
@@ -160,7 +162,7 @@ Step<FedHam::Client, FedHam::Up> FedHam::local_update(const Client& me, const Do
                                                       const Local& local) const {
   const auto done = work(me, down, local);
   Step<Client, Up> out{{done.trained.weights, true, done.theta},
-                       {upload_of(done.trained, local), done.trained.loss},
+                       {{done.trained.weights, samples_of(local)}, done.trained.loss},
                        done.trained.loss};
   out.before = (down.mixes && me.trained) || !down.g ? me.own : *down.g;
   out.after = done.trained.weights;
@@ -174,13 +176,14 @@ FedHam::Server FedHam::aggregate(Server server, std::span<const Received<Up>> up
   auto secret = static_cast<uint64_t>(server.secret);
   double sum = 0, total = 0;
   for (const auto& [client, up] : uploads) {
-    models.push_back(up.model);
-    secret = derive(secret, client, std::bit_cast<uint64_t>(up.loss));
-    sum += up.model.weight * up.loss, total += up.model.weight;
+    models.push_back({up.model.value, up.model.weight});
+    const double loss = up.loss->value_or(0);
+    secret = derive(secret, client, std::bit_cast<uint64_t>(loss));
+    sum += up.model.weight * loss, total += up.model.weight;
     if (layers != HamLayers::kSecond) server.models.put(client, up.model.value);
     if (when != "per_client_loss") continue;
     const auto* before = server.losses.find(client);
-    server.losses.put(client, continued(before ? *before : no_losses(), up.loss));
+    server.losses.put(client, continued(before ? *before : no_losses(), loss));
   }
   server.secret = static_cast<int64_t>(secret);
   server.g = mean(models);
@@ -190,6 +193,8 @@ FedHam::Server FedHam::aggregate(Server server, std::span<const Received<Up>> up
 
 Status FedHam::check(const Setup& setup) const {
   const int64_t n = setup.clients, parts = rule(n).parts;
+  // Two exhibits, and distances where clients are grouped.
+  TESSERA_RETURN_IF_ERROR(check_pairs(name(), setup, parts > 1 ? 3 : 2));
   if ((cluster == "none" && k > 1) || (cluster == "meanshift" && k > 0))
     return fail(Error::kInvalid, "{}: k = {} has no meaning with cluster = \"{}\"; remove one",
                 name(), k, cluster);
@@ -208,14 +213,6 @@ Status FedHam::check(const Setup& setup) const {
                 name(), cluster == "kmeans" ? fmt::format("k = {} clusters", parts) : "clusters",
                 min_cluster, needed, n, cluster == "kmeans" ? "k or min_cluster" : "min_cluster");
   return ok();
-}
-
-double FedHam::server_bytes(const Setup& setup) const {
-  const auto n = static_cast<double>(setup.clients);
-  const bool keeps = layers != HamLayers::kSecond;
-  const double matrices = (keeps && rule(setup.clients).parts > 1 ? 1 : 0) + 2;
-  return (keeps ? n * model_bytes(setup.model) : 0) +
-         matrices * static_cast<double>(sizeof(double)) * n * n;
 }
 
 Status FedHam::check(const ClientData& data) const {
@@ -290,7 +287,8 @@ MethodInfo fedham() {
                     .peers = Shown::kSingle,
                     .sent = "the model of each client of their cluster, without its name",
                     .kept = true},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = kHamBeyond});
 }
 
 MethodInfo aml1() {
@@ -307,7 +305,8 @@ MethodInfo aml1() {
                     .peers = Shown::kSingle,
                     .sent = "the model of each client of their cluster, without its name",
                     .kept = true},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = kHamBeyond});
 }
 
 MethodInfo aml2() {
@@ -323,7 +322,8 @@ MethodInfo aml2() {
                                {.tensor = "loss", .what = Tells::kStatistics, .words = "its loss"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = kHamBeyond});
 }
 
 }  // namespace tessera

@@ -17,6 +17,9 @@
 
 namespace tessera {
 
+/// What guards inside local training are told of (MethodInfo::beyond_sgd).
+inline constexpr const char* kHamBeyond = "fits its attention to held-out samples beside its model";
+
 /// Theta is what a client learns to mix by (ham_mixer.hpp); it never leaves the client. A plain
 /// value; const functions are thread-safe.
 struct FedHam {
@@ -59,8 +62,8 @@ struct FedHam {
   };
   /// The loss is the mean over local training; it ends the warm-up and feeds the secret.
   struct Up {
-    Weighted model;
-    double loss = 0;
+    Mean<Trained<Weights, &Down::g, &Down::others>> model;
+    IfAllowed<double> loss;
     static void fields(auto& m, auto&& f) { f("model", m.model), f("loss", m.loss); }
   };
   using Guest = Weights;  // the model that a newcomer has uploaded
@@ -146,7 +149,7 @@ struct FedHam {
   /// Views: the client's own model (or g, where it has none or the warm-up lasts), and the mixture
   /// after training. Notes "a" and "b" are attention and mixture scores, once it mixes.
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
-  Up expected(const Server& server, Why, const Setup&) const { return {{server.g}}; }
+  Up expected(const Server& server, Why, const Setup&) const { return {{server.g}, 0.0}; }
   /// Means are weighted by training samples. Keeps everybody's latest model, except for aml2.
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   Weights global(const Server& server, const Setup&) const { return server.g; }
@@ -157,8 +160,6 @@ struct FedHam {
     return up.model.value;
   }
 
-  /// Everybody's models, their distances where clients are grouped, and two exhibits of pairs.
-  double server_bytes(const Setup& setup) const;
   /// kInvalid: clusters that so few clients cannot fill, or options that exclude each other.
   Status check(const Setup& setup) const;
   /// kInvalid: theta_data = val without validation data.

@@ -31,7 +31,7 @@ struct FedHealth {
     std::optional<Tensor> covariance;  // to evaluate
     static void fields(auto& m, auto&& f) { f("g", m.g), f("covariance", m.covariance); }
   };
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights, &Down::g>>;
 
   TrainOptions train;
   double eta_c = 0.01;
@@ -88,11 +88,11 @@ struct FedHealth {
   }
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
     const auto trained = local_sgd(down.g, local, train);
-    return {me, upload_of(trained, local), trained.loss};
+    return {me, {trained.weights, samples_of(local)}, trained.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
-    const auto& clients = uploads.front().body;
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
+    const Weighted clients{sum->value, sum->weight};
     if (!mix || public_samples(setup) == 0) return measured(clients.value, setup);
     const Site site{setup.model, *setup.commons, setup.round, setup.server_key};
     const Weighted own{local_sgd(server.g, site, train).weights,
@@ -138,7 +138,8 @@ MethodInfo fedhealth() {
                     .sent = "the mean",
                     .stays = "its fitted copy",
                     .remark = "the server holds public data"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "aligns covariances of a client's features, with a gradient of its own"});
 }
 
 }  // namespace tessera

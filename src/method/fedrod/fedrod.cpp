@@ -31,7 +31,7 @@ struct FedRod {
     std::optional<Tensor> hyper;  // what makes P, with hyper
     static void fields(auto& m, auto&& f) { f("g", m.g), f("hyper", m.hyper); }
   };
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights, &Down::g>>;
 
   TrainOptions train;
   double gamma = 1;
@@ -83,15 +83,13 @@ struct FedRod {
       return head.added(at.weights, at.source, class_shares(local.data));
     };
     return {{hyper ? me.head : after.source},
-            {shared_of(after), static_cast<double>(local.data.train_size())},
+            {shared_of(after), samples_of(local)},
             after.loss,
             plain_model(start),
             plain_model(after)};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.shared}; }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
-    return {uploads.front().body.value};
-  }
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
   Weights global(const Server& server, const Setup& setup) const {
     return {server.shared.w.slice(0, 0, setup.model.layout().numel()), server.shared.b};
   }
@@ -117,7 +115,8 @@ MethodInfo fedrod() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its private head"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "weighs its loss by how many samples of each class a client has"});
 }
 
 }  // namespace tessera

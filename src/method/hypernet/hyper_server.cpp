@@ -103,6 +103,8 @@ void HyperServer::step(HyperState& state, const HyperRun& run,
     phi_grad.mul_(clip / norm);
     if (clip_embeddings) z_grad.mul_(clip / norm);
   }
+  // A state is replaced, never written into: the one before may have to stand.
+  state.phi = state.phi.clone(), state.phi_velocity = state.phi_velocity.clone();
   sgd(state.phi, state.phi_velocity, phi_grad, server_lr, *this);
   move(state, run, present, z_grad);
   if (absent == "rest") return;

@@ -22,17 +22,17 @@ struct PFedHN {
   using Client = Nothing;
   using Down = Weights;
   struct Up {
-    Weighted delta;  // received − trained; and the running statistics
-    static void fields(auto& m, auto&& f) { f("delta", m.delta); }
+    Change<Weights> delta;  // received − trained; and the running statistics
+    Count samples;
+    static void fields(auto& m, auto&& f) { f("delta", m.delta), f("samples", m.samples); }
   };
   using Guest = Embedding;
 
-  TrainOptions train;
+  TrainOptions train{.steps = 50};
   HyperServer hn{.embed = 0, .hidden = 100, .layers = 3, .server_lr = 1e-2, .exchanges = 50};
-  int64_t steps = 50;
   static void options(auto& m, auto&& f) {
     HyperServer::options(m.hn, f);
-    f(between("steps", 0, 1e6, "local steps per round; 0: train.epochs passes"), m.steps);
+    f(between("steps", 0, 1e6, "local steps per round; 0: train.epochs passes"), m.train.steps);
   }
 
   HyperRun run(const Setup& setup) const { return hn.run(setup, setup.model.layout().numel(), 1); }
@@ -53,31 +53,22 @@ struct PFedHN {
     });
   }
 
-  int64_t local_steps(int64_t n) const { return steps > 0 && n > 0 ? steps : train.steps_on(n); }
-  Job work(const Local& local) const {
-    if (steps == 0) return {};
-    const int64_t per_epoch =
-        std::max<int64_t>((local.data.train_size() + train.batch - 1) / train.batch, 1);
-    return {.epochs = (steps + per_epoch - 1) / per_epoch, .max_steps = steps};
-  }
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
-    const auto after = local_sgd(down, local, train, work(local));
-    auto upload = upload_of(after, local);
-    upload.value.w = down.w - after.weights.w;
-    return {me, {upload}, after.loss, down, after.weights};
+    const auto after = local_sgd(down, local, train);
+    const Weights delta{down.w - after.weights.w, after.weights.b};
+    return {me, {delta, samples_of(local)}, after.loss, down, after.weights};
   }
   Up expected(const Server& server, Why, const Setup& setup) const {
-    return {{{at::zeros({setup.model.layout().numel()}), server.b}}};
+    return {Weights{at::zeros({setup.model.layout().numel()}), server.b}};
   }
 
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     std::vector<HyperReply> replies;
     std::vector<Tensor> buffers;
     std::vector<double> sizes;
-    for (const auto& upload : uploads) {
-      const auto& [delta, size] = upload.body.delta;
-      replies.push_back({upload.client, delta.w, size});
-      buffers.push_back(delta.b), sizes.push_back(size);
+    for (const auto& [client, up] : uploads) {
+      replies.push_back({client, up.delta->w, up.samples});
+      buffers.push_back(up.delta->b), sizes.push_back(up.samples);
     }
     hn.step(server.hn, run(setup), replies);
     server.b = mean(buffers, sizes);
@@ -86,7 +77,7 @@ struct PFedHN {
 
   int64_t exchanges() const { return hn.exchanges; }
   Guest learn(const Server& server, const Guest* guest, const Up& up, const Setup& setup) const {
-    return hn.learn(server.hn, run(setup), guest, up.delta.value.w);
+    return hn.learn(server.hn, run(setup), guest, up.delta->w);
   }
   std::vector<Exhibit> exhibits(const Server& server, const Evaluated&, const Setup& setup) const {
     return {{"embedding", "Client embeddings", Exhibit::Kind::kPoints,
@@ -105,13 +96,13 @@ MethodInfo pfedhn() {
        .section = "7.1",
        .down = "d",
        .up = "d",
-       .exposure = {.server = {{.tensor = "delta.value.w",
-                                .what = Tells::kChange,
+       .exposure = {.server = {{.tensor = "delta.w",
                                 .words = "how it changed the model made for it"}},
                     .peers = Shown::kMixed,
                     .sent = "models made for them",
                     .remark = "the server keeps an embedding, which groups similar clients"},
-       .headline = View::kPre});
+       .headline = View::kPre,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -17,13 +17,13 @@ MethodInfo pfedht() {
                                 .words = "its shared part",
                                 .covers = Covers::kNotAttention},
                                {.tensor = "delta",
-                                .what = Tells::kChange,
                                 .words = "how it changed the projections made for it",
                                 .covers = Covers::kAttention}},
                     .peers = Shown::kMixed,
                     .sent = "the mean shared part and projections made for them",
                     .remark = "the server keeps an embedding, which groups similar clients"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -34,9 +34,9 @@ struct PFedHT {
     static void fields(auto& m, auto&& f) { f("attention", m.attention), f("eta", m.eta); }
   };
   struct Up {
-    Tensor delta;                // received − trained W_i
-    std::optional<Weights> eta;  // not of newcomers
-    Weight samples = 0;
+    Change<Tensor> delta;                             // received − trained W_i
+    std::optional<Trained<Weights, &Down::eta>> eta;  // not of newcomers
+    Count samples = 0;
     static void fields(auto& m, auto&& f) {
       f("delta", m.delta), f("eta", m.eta), f("samples", m.samples);
     }
@@ -105,7 +105,7 @@ struct PFedHT {
   }
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
     const auto parts = split(local.model);
-    const auto samples = static_cast<double>(local.data.train_size());
+    const auto samples = samples_of(local);
     const auto start = this->start(me, down, local);
     if (local.why == Why::kJoin) {
       const auto after = local_sgd(start, local, train, {.only = parts.mask()});
@@ -121,8 +121,9 @@ struct PFedHT {
     return {me, {delta, parts.rest_of(after.weights), samples}, after.loss, start, after.weights};
   }
   Up expected(const Server& server, Why why, const Setup& setup) const {
-    return {at::zeros({run(setup).spec.target}),
-            why == Why::kJoin ? std::nullopt : std::optional(server.eta)};
+    return {
+        at::zeros({run(setup).spec.target}),
+        why == Why::kJoin ? std::nullopt : std::optional<Trained<Weights, &Down::eta>>(server.eta)};
   }
 
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {

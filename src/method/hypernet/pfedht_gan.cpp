@@ -17,14 +17,13 @@ struct PFedHTGan : PFedHT {
     GanWeights gan;
     static void fields(auto& m, auto&& f) { PFedHT::Server::fields(m.base, f), f("gan", m.gan); }
   };
-  struct Down {
-    PFedHT::Down base;
+  struct Down : PFedHT::Down {
     std::optional<GanWeights> gan;  // not for newcomers
-    static void fields(auto& m, auto&& f) { PFedHT::Down::fields(m.base, f), f("gan", m.gan); }
+    static void fields(auto& m, auto&& f) { PFedHT::Down::fields(m, f), f("gan", m.gan); }
   };
   struct Up {
     PFedHT::Up base;
-    std::optional<GanWeights> gan;  // not of newcomers
+    std::optional<Trained<GanWeights, &Down::gan>> gan;  // not of newcomers
     static void fields(auto& m, auto&& f) { PFedHT::Up::fields(m.base, f), f("gan", m.gan); }
   };
 
@@ -57,16 +56,17 @@ struct PFedHTGan : PFedHT {
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
-    if (!down.gan) return joined(PFedHT::local_update(me, down.base, local), std::nullopt);
+    if (!down.gan) return joined(PFedHT::local_update(me, down, local), std::nullopt);
     const auto pairs = pairs_of(me, down, local);
     const auto data = gan.training_data(local, pairs.model, down.gan->generator);
-    auto step = PFedHT::local_update(me, down.base, on(local, *data));
-    step.upload.samples = static_cast<double>(local.data.train_size());
+    auto step = PFedHT::local_update(me, down, on(local, *data));
+    step.upload.samples = samples_of(local);
     return joined(std::move(step), gan.learned(local, *pairs.gan, *down.gan));
   }
   Up expected(const Server& server, Why why, const Setup& setup) const {
-    return {PFedHT::expected(server.base, why, setup),
-            why == Why::kJoin ? std::nullopt : std::optional(server.gan)};
+    Up up{PFedHT::expected(server.base, why, setup), std::nullopt};
+    if (why != Why::kJoin) up.gan = server.gan;
+    return up;
   }
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     std::vector<Received<PFedHT::Up>> bases;
@@ -74,7 +74,8 @@ struct PFedHTGan : PFedHT {
     std::vector<double> weights;
     for (const auto& [client, up] : uploads) {
       bases.push_back({client, up.base});
-      generators.push_back(up.gan->generator), discriminators.push_back(up.gan->discriminator);
+      const GanWeights& learned = *up.gan;
+      generators.push_back(learned.generator), discriminators.push_back(learned.discriminator);
       weights.push_back(up.base.samples);
     }
     server.base = PFedHT::aggregate(std::move(server.base), bases, setup);
@@ -84,12 +85,11 @@ struct PFedHTGan : PFedHT {
 
   // The GAN is no part of a view, so an evaluation does not train it.
   Personal personalize(const Client& me, const Down& down, const Local& local, View view) const {
-    if (view == View::kPre) return plain(local.model, PFedHT::start(me, down.base, local));
-    if (!down.gan)
-      return plain(local.model, PFedHT::local_update(me, down.base, local).after.value());
+    if (view == View::kPre) return plain(local.model, PFedHT::start(me, down, local));
+    if (!down.gan) return plain(local.model, PFedHT::local_update(me, down, local).after.value());
     const auto pairs = pairs_of(me, down, local);
     const auto data = gan.training_data(local, pairs.model, down.gan->generator);
-    return plain(local.model, PFedHT::local_update(me, down.base, on(local, *data)).after.value());
+    return plain(local.model, PFedHT::local_update(me, down, on(local, *data)).after.value());
   }
 
   Guest learn(const Server& server, const Guest* guest, const Up& up, const Setup& setup) const {
@@ -104,7 +104,7 @@ struct PFedHTGan : PFedHT {
 
  private:
   GanRound::Pairs pairs_of(const Client& me, const Down& down, const Local& local) const {
-    return GanRound::pairs(local, PFedHT::start(me, down.base, local), train);
+    return GanRound::pairs(local, PFedHT::start(me, down, local), train);
   }
   static Step<Client, Up> joined(Step<Client, PFedHT::Up> step, std::optional<GanWeights> learned) {
     return {std::move(step.next), {std::move(step.upload), std::move(learned)}, step.loss};
@@ -126,7 +126,6 @@ MethodInfo pfedht_gan() {
            {.server =
                 {{.tensor = "eta.w", .words = "its shared part", .covers = Covers::kNotAttention},
                  {.tensor = "delta",
-                  .what = Tells::kChange,
                   .words = "how it changed the projections made for it",
                   .covers = Covers::kAttention},
                  {.tensor = "gan.generator", .words = "its generator", .covers = Covers::kNone},
@@ -138,6 +137,7 @@ MethodInfo pfedht_gan() {
                     "made for them",
             .remark = "the server keeps an embedding, which groups similar clients"},
        .headline = View::kPost,
+       .beyond_sgd = kGanBeyond,
        .all_virtual = true});
 }
 

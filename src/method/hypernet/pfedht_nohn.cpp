@@ -28,11 +28,12 @@ struct PFedHTNoHN {
     std::optional<Tensor> attention;  // for newcomers
     static void fields(auto& m, auto&& f) { f("eta", m.eta), f("attention", m.attention); }
   };
-  struct Up {
-    Weighted eta;
-    std::optional<Tensor> attention;
+  struct Parts {
+    Trained<Weights, &Down::eta> eta;
+    std::optional<Own<Tensor>> attention;
     static void fields(auto& m, auto&& f) { f("eta", m.eta), f("attention", m.attention); }
   };
+  using Up = Mean<Parts>;
 
   TrainOptions train;
   std::string new_attention = "init";
@@ -80,25 +81,18 @@ struct PFedHTNoHN {
       start = local_sgd(start, local, train, {.epochs = ft_epochs, .only = parts.mask()}).weights;
     const auto after = local_sgd(start, local, train);
     const auto own = parts.part_of(after.weights.w);
-    Up upload{{parts.rest_of(after.weights), static_cast<double>(local.data.train_size())}};
-    if (uploads_attention()) upload.attention = own;
+    Up upload{{parts.rest_of(after.weights), {}}, samples_of(local)};
+    if (uploads_attention()) upload.value.attention = own;
     return {{own}, upload, after.loss, start, after.weights};
   }
   Up expected(const Server& server, Why, const Setup&) const {
-    return {{server.eta},
-            uploads_attention() ? std::optional(server.mean_attention) : std::nullopt};
+    Up up{{server.eta, {}}};
+    if (uploads_attention()) up.value.attention = server.mean_attention;
+    return up;
   }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup&) const {
-    std::vector<Weighted> etas;
-    std::vector<Tensor> attentions;
-    std::vector<double> sizes;
-    for (const auto& upload : uploads) {
-      etas.push_back(upload.body.eta);
-      sizes.push_back(upload.body.eta.weight);
-      if (upload.body.attention) attentions.push_back(*upload.body.attention);
-    }
-    server.eta = mean(etas);
-    if (uploads_attention()) server.mean_attention = mean(attentions, sizes);
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup&) const {
+    server.eta = sum->value.eta;
+    if (uploads_attention()) server.mean_attention = *sum->value.attention;
     return server;
   }
 };
@@ -114,10 +108,10 @@ MethodInfo pfedht_nohn() {
        .section = "7.4",
        .down = "d - d_A",
        .up = "d - d_A",
-       .exposure = {.server = {{.tensor = "eta.value.w",
+       .exposure = {.server = {{.tensor = "value.eta.w",
                                 .words = "all but its attention projections",
                                 .covers = Covers::kNotAttention},
-                               {.tensor = "attention",
+                               {.tensor = "value.attention",
                                 .words = "its attention projections",
                                 .covers = Covers::kAttention,
                                 .only = "with new_attention = mean"}},
@@ -125,7 +119,7 @@ MethodInfo pfedht_nohn() {
                     .sent = "the mean",
                     .stays = "its attention"},
        .headline = View::kPost,
-       .sums = true});
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

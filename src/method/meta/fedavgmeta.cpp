@@ -35,7 +35,8 @@ MethodInfo fedavgmeta() {
                     .peers = Shown::kSum,
                     .sent = "the mean",
                     .stays = "its fitted copy"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -72,7 +72,8 @@ MethodInfo fedmeta_maml() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = kMetaBeyond});
 }
 MethodInfo fedmeta_metasgd() {
   return describe<FedMetaSgd>({.name = "fedmeta-metasgd",
@@ -87,7 +88,8 @@ MethodInfo fedmeta_metasgd() {
                                                         .copies = 2}},
                                             .peers = Shown::kSum,
                                             .sent = "the means"},
-                               .headline = View::kPost});
+                               .headline = View::kPost,
+                               .beyond_sgd = kMetaBeyond});
 }
 MethodInfo fomaml() {
   return describe<FoMaml>(
@@ -101,7 +103,8 @@ MethodInfo fomaml() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = kMetaBeyond});
 }
 
 }  // namespace tessera

@@ -51,7 +51,8 @@ Weights FedMetaPer::learner_of(const Client& me, const Down& down, const Model& 
 }
 
 FedMetaPer::Server FedMetaPer::init_server(const Setup& setup) const {
-  return {shared_of(setup.model, first(setup)), PerClient<Tensor>(first_head(setup))};
+  return {shared_of(setup.model, first(setup)),
+          head_bank ? PerClient<Tensor>(first_head(setup)) : PerClient<Tensor>()};
 }
 
 FedMetaPer::Client FedMetaPer::init_client(const Local& local) const {
@@ -77,20 +78,28 @@ Step<FedMetaPer::Client, FedMetaPer::Up> FedMetaPer::local_update(const Client& 
                                                                   const Local& local) const {
   const auto step = meta_step(learner_of(me, down, local.model), local, train, meta);
   const auto head = step.learner.w.index_select(0, positions(local.model, false));
-  const Weighted shared{shared_of(local.model, step.learner), step.weight};
-  return {{head}, {shared, head_bank ? std::optional(head) : std::nullopt}, step.loss};
+  Up up{{shared_of(local.model, step.learner), {}}, step.weight};
+  if (head_bank) up.value.head = head;
+  return {{head}, std::move(up), step.loss};
 }
 
 FedMetaPer::Up FedMetaPer::expected(const Server& server, Why, const Setup& setup) const {
-  return {{server.shared}, head_bank ? std::optional(first_head(setup)) : std::nullopt};
+  Up up{{server.shared, {}}};
+  if (head_bank) up.value.head = first_head(setup);
+  return up;
+}
+
+FedMetaPer::Server FedMetaPer::aggregate(Server server, const Sum<Up>& sum, const Setup&) const {
+  server.shared = sum->value.shared;
+  return server;
 }
 
 FedMetaPer::Server FedMetaPer::aggregate(Server server, std::span<const Received<Up>> uploads,
                                          const Setup&) const {
   std::vector<Weighted> parts;
   for (const auto& [client, up] : uploads) {
-    parts.push_back(up.shared);
-    if (up.head) server.bank.put(client, *up.head);
+    parts.push_back({up.value.shared, up.weight});
+    server.bank.put(client, *up.value.head);
   }
   server.shared = mean(parts);
   return server;
@@ -173,10 +182,10 @@ MethodInfo fedmetaper_maml() {
        .section = "6.4",
        .down = "d_B",
        .up = "d_B",
-       .exposure = {.server = {{.tensor = "shared.value.w",
+       .exposure = {.server = {{.tensor = "value.shared.w",
                                 .words = "its trained base",
                                 .covers = Covers::kBase},
-                               {.tensor = "head",
+                               {.tensor = "value.head",
                                 .words = "its head",
                                 .covers = Covers::kTop,
                                 .only = "with head_bank"}},
@@ -186,7 +195,7 @@ MethodInfo fedmetaper_maml() {
                     .remark = "with head_bank newcomers get all heads, without names: a head shows "
                               "the classes of its client"},
        .headline = View::kPost,
-       .sums = true});
+       .beyond_sgd = kMetaBeyond});
 }
 MethodInfo fedmetaper_metasgd() {
   return describe<FedMetaPerSgd>(
@@ -197,11 +206,11 @@ MethodInfo fedmetaper_metasgd() {
        .section = "6.4",
        .down = "2 d_B",
        .up = "2 d_B",
-       .exposure = {.server = {{.tensor = "shared.value.w",
+       .exposure = {.server = {{.tensor = "value.shared.w",
                                 .words = "its trained base and rates",
                                 .covers = Covers::kBase,
                                 .copies = 2},
-                               {.tensor = "head",
+                               {.tensor = "value.head",
                                 .words = "its head",
                                 .covers = Covers::kTop,
                                 .only = "with head_bank"}},
@@ -211,7 +220,7 @@ MethodInfo fedmetaper_metasgd() {
                     .remark = "with head_bank newcomers get all heads, without names: a head shows "
                               "the classes of its client"},
        .headline = View::kPost,
-       .sums = true});
+       .beyond_sgd = kMetaBeyond});
 }
 
 }  // namespace tessera

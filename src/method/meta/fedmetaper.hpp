@@ -32,11 +32,12 @@ struct FedMetaPer {
     static void fields(auto& m, auto&& f) { f("shared", m.shared), f("heads", m.heads); }
   };
   /// Counts by the client's number of query samples.
-  struct Up {
-    Weighted shared;
-    std::optional<Tensor> head;  // with head_bank
+  struct Parts {
+    Trained<Weights, &Down::shared> shared;
+    std::optional<Own<Tensor>> head;  // with head_bank
     static void fields(auto& m, auto&& f) { f("shared", m.shared), f("head", m.head); }
   };
+  using Up = Mean<Parts>;
 
   TrainOptions train;
   MetaOptions meta;
@@ -58,7 +59,7 @@ struct FedMetaPer {
       m.select);
   }
 
-  std::string needs_each() const {
+  std::string why_each() const {
     return head_bank ? "with head_bank its server keeps every client's head; set "
                        "method.head_bank = false"
                      : "";
@@ -72,6 +73,7 @@ struct FedMetaPer {
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
   Up expected(const Server& server, Why why, const Setup& setup) const;
   /// The mean over this round's uploads; the bank keeps everybody's latest head.
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const;
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
   /// kPre: the learner's model; kPost: the same adapted on the support data. A newcomer first
   /// chooses among the bank's heads, or averages the logits of all (then there are no weights).

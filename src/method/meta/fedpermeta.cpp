@@ -28,22 +28,23 @@ struct FedPerMeta : FedPer {
 }  // namespace
 
 MethodInfo fedpermeta() {
-  return describe<FedPerMeta>(
-      {.name = "fedpermeta",
-       .line = "FedPer, fine-tuned on support data where it is used",
-       .paper = "Nguyen, Cao and Le",
-       .equation = "section 4",
-       .section = "6.1",
-       .down = "d_B",
-       .up = "d",
-       .exposure = {.server = {{.tensor = "base.value.w",
-                                .words = "its trained base",
-                                .covers = Covers::kBase},
-                               {.tensor = "head", .words = "its head", .covers = Covers::kTop}},
-                    .peers = Shown::kSum,
-                    .sent = "mean base and mean head"},
-       .headline = View::kPost,
-       .sums = true});
+  return describe<FedPerMeta>({.name = "fedpermeta",
+                               .line = "FedPer, fine-tuned on support data where it is used",
+                               .paper = "Nguyen, Cao and Le",
+                               .equation = "section 4",
+                               .section = "6.1",
+                               .down = "d_B",
+                               .up = "d",
+                               .exposure = {.server = {{.tensor = "value.base.w",
+                                                        .words = "its trained base",
+                                                        .covers = Covers::kBase},
+                                                       {.tensor = "value.head",
+                                                        .words = "its head",
+                                                        .covers = Covers::kTop}},
+                                            .peers = Shown::kSum,
+                                            .sent = "mean base and mean head"},
+                               .headline = View::kPost,
+                               .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -49,7 +49,8 @@ MethodInfo imaml() {
        .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"}},
                     .peers = Shown::kSum,
                     .sent = "the mean"},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = "solves for a gradient at the end of steps of its own"});
 }
 
 }  // namespace tessera

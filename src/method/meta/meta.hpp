@@ -15,6 +15,10 @@
 
 namespace tessera {
 
+/// What guards inside local training are told of (MethodInfo::beyond_sgd).
+inline constexpr const char* kMetaBeyond =
+    "takes its gradient after steps of its own on other samples";
+
 /// Of [train] these methods use epochs (passes over the support set), batch, lr_decay (on beta),
 /// loss and class_weights.
 struct MetaOptions {

@@ -106,15 +106,18 @@ void Mosaic::broadcast(const Server& server, std::span<const Ask<>> asks, const 
   }
 }
 
-Mosaic::Sums Mosaic::sums_of(const Server& server, const Setup& setup) const {
+Mosaic::Sums Mosaic::blank_sums(const Server& server, const Setup& setup) const {
   const auto plan = schedule(setup);
   const auto due = plan.due(setup.round, server.done);
   const auto e = std::ssize(names());
   Sums out;
-  if (due == Exchange::kMoments || due == Exchange::kClosing)
-    out.first = shape(setup.model).numel() + follows(setup.model);
-  if (due == Exchange::kTemperatures) out.first = e * tried_temperatures().numel();
-  if (plan.weighs(due, server.done)) out.slope = e + e * (e + 1) / 2;
+  if (due == Exchange::kMoments || due == Exchange::kClosing) {
+    out.moments = at::zeros({shape(setup.model).numel()});
+    if (const int64_t n = follows(setup.model); n > 0) out.follows = at::zeros({n});
+  }
+  if (due == Exchange::kTemperatures) out.losses = at::zeros({e * tried_temperatures().numel()});
+  if (plan.weighs(due, server.done))
+    out.gradient = at::zeros({e}), out.hessian = at::zeros({e * (e + 1) / 2});
   return out;
 }
 
@@ -174,26 +177,28 @@ Tensor Mosaic::held_logits(const FeatureMoments& moments, const Frozen& frozen,
   return reader.logits(seen);
 }
 
-Tensor Mosaic::message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
-                       const Local& local) const {
+Mosaic::Sums Mosaic::sums_of(const Down& down, const std::optional<Frozen>& frozen,
+                             const HeldRows& rows, const Local& local) const {
   const auto exchange = static_cast<Exchange>(down.exchange);
-  std::vector<Tensor> out{at::empty({0}, at::kDouble)};
+  const double weight = std::max(samples_of(local), 1.0);
+  const auto over = [&](const Tensor& sum) { return (sum.flatten() / weight).to(at::kFloat); };
+  Sums out;
   if (exchange == Exchange::kMoments || exchange == Exchange::kClosing) {
     const auto& counted = exchange == Exchange::kMoments ? rows.kept : local.data;
     const auto phi = training_features(local.model, down.g, counted, features(local.setup));
-    out.push_back(moment_sums(phi, shape(local.model)));
-    if (follows(local.model) > 0) out.push_back(follow_counts(counted).flatten());
+    out.moments = over(moment_sums(phi, shape(local.model)));
+    if (follows(local.model) > 0) out.follows = over(follow_counts(counted));
   }
-  if (!down.moments) return at::cat(out);
+  if (!down.moments) return out;
   const auto logits = held_logits(*down.moments, *frozen, local.setup);
   const auto y = labels_of(rows.held);
-  if (exchange == Exchange::kTemperatures) out.push_back(temperature_losses(logits, y).flatten());
+  if (exchange == Exchange::kTemperatures) out.losses = over(temperature_losses(logits, y));
   if (down.beta) {
     const auto shares = expert_log_shares(logits, down.temperature.value());
     const auto slope = pool_slope(shares, y, *down.beta);
-    out.push_back(slope.gradient), out.push_back(upper(slope.hessian));
+    out.gradient = over(slope.gradient), out.hessian = over(upper(slope.hessian));
   }
-  return at::cat(out);
+  return out;
 }
 
 Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Down& down,
@@ -201,13 +206,12 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
   const auto exchange = static_cast<Exchange>(down.exchange);
   const auto rows = rows_of(local);
   const auto& mine = schedule(local.setup).holds(local.round) ? rows.kept : local.data;
-  const auto weight = static_cast<double>(local.data.train_size());
-  Step<Client, Up> out{{me.loc, std::nullopt, me.beta}, {down.g, weight}};
+  Step<Client, Up> out{{me.loc, std::nullopt, me.beta}, {{}, samples_of(local)}};
   // Experts are judged as they were before the held-out rows were first trained on.
   std::optional<Frozen> frozen = me.frozen;
   if (!frozen && (exchange == Exchange::kMoments || down.moments))
     frozen = freeze(me, down.g, rows, local);
-  const auto sums = message(down, frozen, rows, local) / std::max(weight, 1.0);
+  out.upload.value.sums = sums_of(down, frozen, rows, local);
   if (exchange != Exchange::kNone && exchange != Exchange::kClosing) out.next.frozen = frozen;
   if (weights == "own" && down.beta && !me.beta)  // what it follows from is frozen
     out.next.beta = best_beta(expert_log_shares(held_logits(*down.moments, *frozen, local.setup),
@@ -220,44 +224,41 @@ Step<Mosaic::Client, Mosaic::Up> Mosaic::local_update(const Client& me, const Do
         local_sgd(me.loc && !anew ? *me.loc : local.model.init(local.setup.key), alone, train);
     out.next.loc = own.weights, out.loss = own.loss;
   }
-  if (exchange == Exchange::kClosing) {
-    out.upload.value.w = at::empty({0});
-  } else {
+  if (exchange != Exchange::kClosing) {
     const auto start = anew ? local.model.init(local.setup.key) : down.g;
     const auto trained = local_sgd(for_client(start, mine, local.setup, 1),
                                    Site{local.model, mine, local.round, local.key}, train);
-    out.upload.value = for_client(trained.weights, mine, local.setup, -1), out.loss = trained.loss;
+    out.upload.value.model = for_client(trained.weights, mine, local.setup, -1);
+    out.loss = trained.loss;
   }
-  out.upload.value.b = at::cat({out.upload.value.b, sums.to(at::kFloat)});
   return out;
 }
 
 Mosaic::Up Mosaic::expected(const Server& server, Why, const Setup& setup) const {
   const bool closing = schedule(setup).due(setup.round, server.done) == Exchange::kClosing;
-  const auto [first, slope] = sums_of(server, setup);
-  return {
-      {closing ? at::empty({0}) : server.g.w, at::cat({server.g.b, at::zeros({first + slope})})}};
+  Up out{{{}, blank_sums(server, setup)}};
+  if (!closing) out.value.model = server.g;
+  return out;
 }
 
-Mosaic::Server Mosaic::aggregate(Server server, std::span<const Received<Up>> uploads,
-                                 const Setup& setup) const {
+Mosaic::Server Mosaic::aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
   const auto due = schedule(setup).due(setup.round, server.done);
-  const auto [first, slope] = sums_of(server, setup);
-  const auto& [value, weight] = uploads.front().body;
-  const int64_t buffers = server.g.b.numel(), e = std::ssize(names());
-  const auto sums = value.b.slice(0, buffers).to(at::kDouble) * static_cast<double>(weight);
-  const auto front = sums.slice(0, 0, first), back = sums.slice(0, first);
-  if (due != Exchange::kClosing) server.g = {value.w, value.b.slice(0, 0, buffers).clone()};
-  if (due == Exchange::kMoments || due == Exchange::kClosing) {
+  const auto& [model, sums] = sum->value;
+  const auto total = [&](const Tensor& mean) {
+    return mean.to(at::kDouble) * static_cast<double>(sum->weight);
+  };
+  const auto e = std::ssize(names());
+  if (model) server.g = *model;
+  if (sums.moments) {
     const auto form = shape(setup.model);
-    server.moments = moments_of(front.slice(0, 0, form.numel()), form);
-    if (follows(setup.model) > 0)
+    server.moments = moments_of(total(*sums.moments), form);
+    if (sums.follows)
       server.moments.follows =
-          follow_shares(front.slice(0, form.numel()).view({-1, form.classes})).to(at::kFloat);
+          follow_shares(total(*sums.follows).view({-1, form.classes})).to(at::kFloat);
   }
-  if (due == Exchange::kTemperatures) server.temperature = best_temperatures(front.view({e, -1}));
-  if (slope > 0) {
-    const PoolSlope found{0, back.slice(0, 0, e), symmetric(back.slice(0, e), e)};
+  if (sums.losses) server.temperature = best_temperatures(total(*sums.losses).view({e, -1}));
+  if (sums.gradient) {
+    const PoolSlope found{0, total(*sums.gradient), symmetric(total(*sums.hessian), e)};
     server.fit = newton_step(server.fit, found, 1 - setup.participation);
   }
   // A closing round without a fit before it still makes the moments known.
@@ -386,19 +387,27 @@ MethodInfo mosaic() {
        .section = "12.2",
        .down = "d",
        .up = "d",
-       .exposure =
-           {.server = {{.tensor = "value.w", .words = "its trained model"},
-                       {.tensor = "value.b",
-                        .what = Tells::kStatistics,
-                        .words =
-                            "class counts, sums of its features and sums over held-out samples; "
-                            "with expert last also which classes followed which values",
-                        .only = "once the pool is fitted"}},
-            .peers = Shown::kSum,
-            .sent = "the mean model and the sums of all",
-            .stays = "its own model"},
+       .exposure = {.server = {{.tensor = "value.model.w", .words = "its trained model"},
+                               {.tensor = "value.sums.moments",
+                                .words = "class counts and sums of its features",
+                                .only = "once the pool is fitted"},
+                               {.tensor = "value.sums.follows",
+                                .words = "which classes followed which values",
+                                .only = "with expert last, once the pool is fitted"},
+                               {.tensor = "value.sums.losses",
+                                .words = "sums over held-out samples",
+                                .only = "once the pool is fitted"},
+                               {.tensor = "value.sums.gradient",
+                                .words = "slopes of the pool's loss on them",
+                                .only = "once the pool is fitted"},
+                               {.tensor = "value.sums.hessian",
+                                .words = "its curvature",
+                                .only = "once the pool is fitted"}},
+                    .peers = Shown::kSum,
+                    .sent = "the mean model and the sums of all",
+                    .stays = "its own model"},
        .headline = View::kPost,
-       .statistics = true});
+       .beyond_sgd = "sends moments of a client's features beside its model"});
 }
 
 }  // namespace tessera

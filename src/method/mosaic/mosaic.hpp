@@ -2,8 +2,8 @@
 // of it (experts.hpp), and a pool of them (pool.hpp) whose few weights the federation learns from
 // held-out samples. The weights are common, the experts are personal.
 //
-// All messages are sums: what is fitted travels behind the buffers of an ordinary weighted upload,
-// divided by the client's weight, so that mean times weight is the sum again.
+// All messages are sums: what is fitted travels beside the model, divided by the client's weight,
+// so that mean times weight is the sum again.
 //
 // Where only a part of the clients takes part in a round (`balanced`) g learns as the generic head
 // of FedRoD does (balanced softmax): a client adds the logarithms of its class shares to the
@@ -73,8 +73,23 @@ struct Mosaic {
           f("temperature", m.temperature);
     }
   };
-  /// w: the model, or nothing in the closing round; b: buffers, then sums / weight.
-  using Up = Weighted;
+  /// What an exchange asks for, float32 and divided by the client's weight; of most rounds nothing.
+  struct Sums {
+    std::optional<Statistic<Tensor>> moments;            // as moment_sums() makes them
+    std::optional<Statistic<Tensor>> follows;            // classes after bins of the last value
+    std::optional<Statistic<Tensor>> losses;             // of each expert at each temperature
+    std::optional<Statistic<Tensor>> gradient, hessian;  // of the pool; the upper triangle
+    static void fields(auto& m, auto&& f) {
+      f("moments", m.moments), f("follows", m.follows), f("losses", m.losses),
+          f("gradient", m.gradient), f("hessian", m.hessian);
+    }
+  };
+  struct Parts {
+    std::optional<Trained<Weights, &Down::g>> model;  // none in the closing round
+    Sums sums;
+    static void fields(auto& m, auto&& f) { f("model", m.model), f("sums", m.sums); }
+  };
+  using Up = Mean<Parts>;
 
   const char* called = "mosaic";  // in messages; no option
   TrainOptions train;
@@ -117,7 +132,7 @@ struct Mosaic {
                  const Send<Down>& send) const;
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const;
   Up expected(const Server& server, Why why, const Setup& setup) const;
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const;
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const;
   Weights global(const Server& server, const Setup&) const { return server.g; }
   /// kPre: the pool of what needs no training; kPost: of all. Experts that the client has not (loc
   /// of a newcomer) are left out, the weights of the others scaled. Has no single weights.
@@ -138,17 +153,13 @@ struct Mosaic {
   MosaicSchedule schedule(const Setup& setup) const { return {setup.rounds, fit_at, newton}; }
 
  private:
-  /// How many numbers an exchange sends behind the buffers: moments, temperatures or none, and
-  /// behind them what a Newton step needs, if one is due.
-  struct Sums {
-    int64_t first = 0, slope = 0;
-  };
-  Sums sums_of(const Server& server, const Setup& setup) const;
+  /// What this round's exchange sends: zeros of that form.
+  Sums blank_sums(const Server& server, const Setup& setup) const;
   /// The experts on the held-out rows: [experts, rows, classes].
   Tensor held_logits(const FeatureMoments& moments, const Frozen& frozen, const Setup& setup) const;
-  /// A client's own, [0] if there are none.
-  Tensor message(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
-                 const Local& local) const;
+  /// A client's own, each over `weight`.
+  Sums sums_of(const Down& down, const std::optional<Frozen>& frozen, const HeldRows& rows,
+               const Local& local) const;
   Frozen freeze(const Client& me, const Weights& g, const HeldRows& rows, const Local& local) const;
   bool balances(const Setup& setup) const;
   /// If it balances, g with (sign 1) or without (−1) the class frequencies of these data.

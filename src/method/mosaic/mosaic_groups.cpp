@@ -44,8 +44,8 @@ struct MosaicGroups : Mosaic {
     static void fields(auto& m, auto&& f) { f("body", m.body), f("measure", m.measure); }
   };
   struct Up {
-    Weighted body;
-    std::optional<Tensor> moments;  // float32: as moment_sums makes them
+    std::optional<Mosaic::Up> body;            // not of newcomers
+    std::optional<Statistic<Tensor>> moments;  // float32: as moment_sums makes them
     static void fields(auto& m, auto&& f) { f("body", m.body), f("moments", m.moments); }
   };
   /// The group of a newcomer; −1: none.
@@ -110,7 +110,7 @@ struct MosaicGroups : Mosaic {
   }
 
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
-    Up up{nothing(), std::nullopt};
+    Up up;
     if (down.measure) {
       const auto phi =
           training_features(local.model, down.body.g, rows_of(local).kept, features(local.setup));
@@ -121,32 +121,44 @@ struct MosaicGroups : Mosaic {
     up.body = std::move(step.upload);
     return {std::move(step.next), std::move(up), step.loss};
   }
-  /// What a newcomer sends beside its moments.
-  static Weighted nothing() { return {{at::empty({0}), at::empty({0})}, 1}; }
 
   Up expected(const Server& server, Why why, const Setup& setup) const {
     const bool joins = why == Why::kJoin;
-    Up out{joins ? nothing() : Mosaic::expected(server.whole, why, setup), std::nullopt};
+    Up out;
+    if (!joins) out.body = Mosaic::expected(server.whole, why, setup);
     if (joins || setup.round == split_round(setup))
       out.moments = at::zeros({shape(setup.model).numel()});
     return out;
   }
 
-  Mosaic::Server played(Mosaic::Server pool, const std::vector<Weighted>& parts,
+  /// The sum of some clients' uploads, which have one form.
+  static Sum<Mosaic::Up> sum_of(const std::vector<Received<Mosaic::Up>>& uploads) {
+    std::vector<double> weights;
+    std::map<std::string, std::vector<Tensor>> parts;
+    Sum<Mosaic::Up> out;
+    double total = 0;
+    for (const auto& [client, up] : uploads) {
+      weights.push_back(up.weight), total += up.weight, out.clients.push_back(client);
+      for (const auto& [name, part] : pack(up.value)) parts[name].push_back(part);
+    }
+    TensorDict means;
+    for (const auto& [name, one] : parts) means.emplace(name, mean(one, weights));
+    out.value = {unpack<Mosaic::Parts>(std::move(means)), total};
+    return out;
+  }
+  Mosaic::Server played(Mosaic::Server pool, const std::vector<Received<Mosaic::Up>>& uploads,
                         const Setup& setup) const {
-    double weight = 0;
-    for (const auto& part : parts) weight += part.weight;
-    const Received<Weighted> one{0, {mean(parts), weight}};
-    return Mosaic::aggregate(std::move(pool), {&one, 1}, setup);
+    return Mosaic::aggregate(std::move(pool), sum_of(uploads), setup);
   }
 
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     constexpr int64_t kNobodys = -1;
-    std::map<int64_t, std::vector<Weighted>> parts;
-    std::vector<Weighted> all;
+    std::map<int64_t, std::vector<Received<Mosaic::Up>>> parts;
+    std::vector<Received<Mosaic::Up>> all;
     for (const auto& [client, up] : uploads) {
       const auto* number = server.member.find(client);
-      parts[number ? *number : kNobodys].push_back(up.body), all.push_back(up.body);
+      all.push_back({client, *up.body});
+      parts[number ? *number : kNobodys].push_back(all.back());
     }
     const auto before = server.whole.g;
     auto common = played(server.whole, all, setup);
@@ -155,7 +167,7 @@ struct MosaicGroups : Mosaic {
     } else {
       // Models and moments are a group's own, temperatures and weights everybody's. Who had no
       // upload keeps its models and goes on with the others.
-      const auto next = [&](Mosaic::Server pool, const std::vector<Weighted>& some) {
+      const auto next = [&](Mosaic::Server pool, const std::vector<Received<Mosaic::Up>>& some) {
         if (!some.empty()) pool = played(std::move(pool), some, setup);
         pool.fit = common.fit, pool.temperature = common.temperature, pool.done = common.done;
         return pool;
@@ -173,6 +185,7 @@ struct MosaicGroups : Mosaic {
     return server;
   }
 
+  static const Tensor& moments_in(const Up& up) { return *up.moments; }
   ClassSums sums_in(const Tensor& moments, const MomentShape& form) const {
     const auto all = moments.to(at::kDouble);
     return {all.narrow(0, 0, form.classes),
@@ -182,11 +195,11 @@ struct MosaicGroups : Mosaic {
   void split(Server& server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     const auto form = shape(setup.model);
     auto total = at::zeros({form.numel()}, at::kDouble);
-    for (const auto& upload : uploads) total += upload.body.moments->to(at::kDouble);
+    for (const auto& upload : uploads) total += moments_in(upload.body).to(at::kDouble);
     server.at_split = moments_of(total, form);
     std::vector<Tensor> shifts, samples;
     for (const auto& upload : uploads) {
-      const auto own = sums_in(*upload.body.moments, form);
+      const auto own = sums_in(moments_in(upload.body), form);
       shifts.push_back(feature_shift(own, server.at_split));
       samples.push_back(own.counts.sum());
     }
@@ -207,7 +220,7 @@ struct MosaicGroups : Mosaic {
   int64_t exchanges() const { return 1; }
   Guest learn(const Server& server, const Guest*, const Up& up, const Setup& setup) const {
     if (server.groups.empty()) return {};
-    const auto own = sums_in(*up.moments, shape(setup.model));
+    const auto own = sums_in(moments_in(up), shape(setup.model));
     std::vector<Tensor> shifts{feature_shift(own, server.at_split)};
     for (const auto& [number, group] : server.groups) shifts.push_back(group.centre);
     // Centres are as good as known, so every group has the same chance.
@@ -262,14 +275,23 @@ MethodInfo mosaic_groups() {
        .down = "d",
        .up = "d",
        .exposure =
-           {.server = {{.tensor = "body.value.w", .words = "its trained model"},
-                       {.tensor = "body.value.b",
-                        .what = Tells::kStatistics,
-                        .words =
-                            "class counts, sums of its features and sums over held-out samples",
+           {.server = {{.tensor = "body.value.model.w", .words = "its trained model"},
+                       {.tensor = "body.value.sums.moments",
+                        .words = "class counts and sums of its features",
+                        .only = "once the pool is fitted"},
+                       {.tensor = "body.value.sums.follows",
+                        .words = "which classes followed which values",
+                        .only = "with expert last, once the pool is fitted"},
+                       {.tensor = "body.value.sums.losses",
+                        .words = "sums over held-out samples",
+                        .only = "once the pool is fitted"},
+                       {.tensor = "body.value.sums.gradient",
+                        .words = "slopes of the pool's loss on them",
+                        .only = "once the pool is fitted"},
+                       {.tensor = "body.value.sums.hessian",
+                        .words = "its curvature",
                         .only = "once the pool is fitted"},
                        {.tensor = "moments",
-                        .what = Tells::kStatistics,
                         .words = "class counts and moments of its features",
                         .only = "once, when groups are formed"}},
             .peers = Shown::kSum,
@@ -278,7 +300,7 @@ MethodInfo mosaic_groups() {
             .remark = "the server learns who is like whom; with least = 2 two peers could compute "
                       "each other's model"},
        .headline = View::kPost,
-       .statistics = true});
+       .beyond_sgd = "sends moments of a client's features beside its model"});
 }
 
 }  // namespace tessera

@@ -27,7 +27,12 @@ struct Prior {
     std::optional<Tensor> pi;  // float32 [classes]: to evaluate
     static void fields(auto& m, auto&& f) { f("g", m.g), f("pi", m.pi); }
   };
-  using Up = Weighted;  // class shares behind the buffers, which no guard rounds
+  struct Parts {
+    Trained<Weights, &Down::g> model;
+    Statistic<Tensor> shares;  // float32 [classes]
+    static void fields(auto& m, auto&& f) { f("model", m.model), f("shares", m.shares); }
+  };
+  using Up = Mean<Parts>;
 
   TrainOptions train;
   double a = 1;
@@ -69,19 +74,16 @@ struct Prior {
   Step<Client, Up> local_update(const Client& me, const Down& down, const Local& local) const {
     const auto trained = local_sgd(down.g, local, train);
     const auto counts = class_totals(local.data);
-    auto up = upload_of(trained, local);
     const auto own = (counts / counts.sum().clamp_min(1)).to(at::kFloat);
-    up.value.b = at::cat({up.value.b, own});
-    return {me, up, trained.loss};
+    return {me, {{trained.weights, own}, samples_of(local)}, trained.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const {
-    return {{server.g.w, at::cat({server.g.b, shares(server)})}};
+    return {{server.g, shares(server)}};
   }
-  Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup&) const {
-    const auto& [value, weight] = uploads.front().body;
-    const int64_t buffers = server.g.b.numel();
-    const auto cohort = value.b.slice(0, buffers).to(at::kDouble) * static_cast<double>(weight);
-    return {{value.w, value.b.slice(0, 0, buffers).clone()}, server.counts + cohort};
+  Server aggregate(Server server, const Sum<Up>& sum, const Setup&) const {
+    const Tensor& shares = sum->value.shares;
+    const auto cohort = shares.to(at::kDouble) * static_cast<double>(sum->weight);
+    return {sum->value.model, server.counts + cohort};
   }
   Weights global(const Server& server, const Setup&) const { return server.g; }
 
@@ -106,14 +108,13 @@ MethodInfo prior() {
        .section = "12.1",
        .down = "d",
        .up = "d + C",
-       .exposure = {.server = {{.tensor = "value.w", .words = "its trained model"},
-                               {.tensor = "value.b",
-                                .what = Tells::kStatistics,
-                                .words = "its class shares"}},
+       .exposure = {.server = {{.tensor = "value.model.w", .words = "its trained model"},
+                               {.tensor = "value.shares", .words = "its class shares"}},
                     .peers = Shown::kSum,
                     .sent = "the means"},
        .headline = View::kPre,
-       .statistics = true});
+       .beyond_sgd = "sends the shares of a client's classes beside its model",
+       .no_vote = "trains nothing for a client and only counts its classes"});
 }
 
 }  // namespace tessera

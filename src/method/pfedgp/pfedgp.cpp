@@ -31,7 +31,7 @@ struct PFedGP {
   };
   using Client = Nothing;
   using Down = Weights;
-  using Up = Weighted;
+  using Up = Mean<Trained<Weights>>;
 
   TrainOptions train;
   GpOptions gp;
@@ -121,9 +121,7 @@ struct PFedGP {
     return {{}, {split(local.model).rest_of(after.weights), 1}, after.loss};
   }
   Up expected(const Server& server, Why, const Setup&) const { return {server.g}; }
-  Server aggregate(Server, std::span<const Received<Up>> uploads, const Setup&) const {
-    return {uploads.front().body.value};
-  }
+  Server aggregate(Server, const Sum<Up>& sum, const Setup&) const { return {sum->value}; }
 
   Personal personalize(const Client&, const Down& g, const Local& local, View view) const {
     const auto& model = local.model;
@@ -154,7 +152,8 @@ MethodInfo pfedgp() {
                                         .peers = Shown::kSum,
                                         .sent = "the mean",
                                         .stays = "its classifier, which is made of its own data,"},
-                           .headline = View::kPre});
+                           .headline = View::kPre,
+                           .beyond_sgd = "fits a Gaussian process to all of a client's samples"});
 }
 
 }  // namespace tessera

@@ -18,16 +18,12 @@ int64_t blocks_of(const Model& model) {
 
 }  // namespace
 
-double LayerRule::server_bytes(const Setup& setup) const {
+Status LayerRule::check_memory(const std::string& method, const Setup& setup,
+                               int64_t available) const {
   const auto& model = setup.model;
   const int64_t each = model.layout().numel() + model.buffers().numel() +
                        net.layout(setup.clients, blocks_of(model)).numel();
-  return 4.0 * static_cast<double>(setup.clients) * static_cast<double>(each);
-}
-
-Status LayerRule::check_memory(const std::string& method, const Setup& setup,
-                               int64_t available) const {
-  const double bytes = server_bytes(setup);
+  const double bytes = 4.0 * static_cast<double>(setup.clients) * static_cast<double>(each);
   if (bytes <= static_cast<double>(available)) return ok();
   return fail(Error::kInvalid,
               "{}: the server keeps a model and a hypernetwork per client, {} for {} clients, but "

@@ -21,8 +21,6 @@ struct LayerRule {
   LayerWeights net;
   int64_t keep_blocks = 0;  // that are the client's own, whatever the hypernetwork says
 
-  /// Of everybody's model and hypernetwork.
-  double server_bytes(const Setup& setup) const;
   /// Whether models and hypernetworks fit into `available` bytes; a sentence if not.
   Status check_memory(const std::string& method, const Setup& setup, int64_t available) const;
   LayerState init(const Setup& setup) const;

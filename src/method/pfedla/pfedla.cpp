@@ -30,7 +30,7 @@ struct PFedLA {
     std::vector<int64_t> kept;  // the others, ascending
     static void fields(auto& m, auto&& f) { f("rest", m.rest), f("kept", m.kept); }
   };
-  using Up = Weights;
+  using Up = Trained<Weights, &Down::rest>;
 
   TrainOptions train;
   LayerRule rule;
@@ -39,7 +39,6 @@ struct PFedLA {
   Status check(const Setup& setup) const {
     return rule.check_memory("pfedla", setup, available_memory());
   }
-  double server_bytes(const Setup& setup) const { return rule.server_bytes(setup); }
   Server init_server(const Setup& setup) const { return rule.init(setup); }
   Client init_client(const Local& local) const {
     if (rule.keep_blocks == 0) return {at::empty({0})};
@@ -66,7 +65,8 @@ struct PFedLA {
             after.weights};
   }
   Up expected(const Server&, Why, const Setup& setup) const {
-    return {at::zeros({setup.model.layout().numel()}), at::zeros({setup.model.buffers().numel()})};
+    return Weights{at::zeros({setup.model.layout().numel()}),
+                   at::zeros({setup.model.buffers().numel()})};
   }
   Server aggregate(Server server, std::span<const Received<Up>> uploads, const Setup& setup) const {
     // All of them learn from the models that were mixed, not from those that came back.
@@ -131,7 +131,8 @@ MethodInfo pfedla() {
                                         .peers = Shown::kMixed,
                                         .sent = "mixtures with it, layer by layer",
                                         .kept = true},
-                           .headline = View::kPost});
+                           .headline = View::kPost,
+                           .beyond_sgd = ""});
 }
 
 MethodInfo heurpfedla() {
@@ -147,7 +148,8 @@ MethodInfo heurpfedla() {
                     .peers = Shown::kMixed,
                     .sent = "mixtures with it, layer by layer",
                     .kept = true},
-       .headline = View::kPost});
+       .headline = View::kPost,
+       .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -32,7 +32,9 @@ MethodInfo majority() {
                              .up = "0",
                              .exposure = {},
                              .headline = View::kPre,
-                             .learns = false});
+                             .learns = false,
+                             .beyond_sgd = "trains nothing",
+                             .no_vote = "trains nothing"});
 }
 
 }  // namespace tessera

@@ -38,7 +38,9 @@ MethodInfo persistence() {
                                 .up = "0",
                                 .exposure = {},
                                 .headline = View::kPre,
-                                .learns = false});
+                                .learns = false,
+                                .beyond_sgd = "trains nothing",
+                                .no_vote = "trains nothing"});
 }
 
 }  // namespace tessera

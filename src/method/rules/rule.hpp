@@ -23,7 +23,7 @@ struct Rule {
   }
   Step<Client, Up> local_update(const Client&, const Down&, const Local&) const { return {}; }
   Up expected(const Server&, Why, const Setup&) const { return {}; }
-  Server aggregate(Server, std::span<const Received<Up>>, const Setup&) const { return {}; }
+  Server aggregate(Server, const Sum<Up>&, const Setup&) const { return {}; }
 };
 
 }  // namespace tessera

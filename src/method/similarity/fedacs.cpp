@@ -31,7 +31,7 @@ struct FedAcs {
   using Client = Nothing;
   using Guest = GuestModel;
   using Down = Weights;
-  using Up = Weights;
+  using Up = Trained<Weights>;
   /// Who is served together.
   struct Circle {
     std::vector<ClientId> ids;  // ascending: those with an upload
@@ -42,7 +42,7 @@ struct FedAcs {
   TrainOptions train;
   double p = 0.5, alpha = 1;
   std::string quantile = "offdiag", space = "weights";
-  int64_t min_group = 3, steps = 0;
+  int64_t min_group = 3;
   bool dynamic = false;
   static void options(auto& m, auto&& f) {
     f(between("p", 0, 1, "share of the pairs of clients that are too different to work together"),
@@ -59,10 +59,13 @@ struct FedAcs {
               "models in a mixture of several at least, filled up by similarity"),
       m.min_group);
     f(any("dynamic", "p goes from 0.99 to its value in the first tenth of the rounds"), m.dynamic);
-    f(between("steps", 0, 1e6, "gradient steps of a client per round; 0: train.epochs"), m.steps);
+    f(between("steps", 0, 1e6, "gradient steps of a client per round; 0: train.epochs"),
+      m.train.steps);
   }
 
   Status check(const Setup& setup) const {
+    // Similarities and shares while an evaluation asks everybody, and both as exhibits.
+    TESSERA_RETURN_IF_ERROR(check_pairs("fedacs", setup, 4));
     const auto most = static_cast<int64_t>(
         std::ceil(setup.participation * static_cast<double>(setup.clients) - 1e-9));
     if (most <= 1 || min_group <= most) return ok();  // one alone has nobody to mix with
@@ -72,9 +75,6 @@ struct FedAcs {
                 "federation.participation",
                 min_group, most, setup.clients);
   }
-
-  /// Similarities and shares while an evaluation asks everybody, and both as exhibits.
-  double server_bytes(const Setup& setup) const { return pairs_bytes(setup, 4); }
 
   Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }
@@ -116,7 +116,7 @@ struct FedAcs {
   }
   Step<Client, Up> local_update(const Client& me, const Down& u, const Local& local) const {
     // A newcomer introduces itself after one epoch.
-    const auto job = local.why == Why::kJoin ? Job{.epochs = 1} : work(local);
+    const auto job = local.why == Why::kJoin ? Job{.epochs = 1} : Job{};
     const auto trained = local_sgd(u, local, train, job);
     return {me, trained.weights, trained.loss, u, trained.weights};
   }
@@ -166,12 +166,6 @@ struct FedAcs {
     const auto row = numbers<double>(circle.similarity[static_cast<int64_t>(self)]);
     return towards(collaborators(row, self, circle.threshold, min_group), self, alpha);
   }
-  int64_t local_steps(int64_t n) const { return steps > 0 && n > 0 ? steps : train.steps_on(n); }
-  Job work(const Local& local) const {
-    if (steps == 0) return {};
-    const int64_t batches = (local.data.train_size() + train.batch - 1) / train.batch;
-    return {.epochs = (steps + batches - 1) / std::max<int64_t>(batches, 1), .max_steps = steps};
-  }
 };
 
 }  // namespace
@@ -188,7 +182,8 @@ MethodInfo fedacs() {
                                         .peers = Shown::kMixed,
                                         .sent = "mixtures of at least min_group models",
                                         .kept = true},
-                           .headline = View::kPost});
+                           .headline = View::kPost,
+                           .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -34,7 +34,7 @@ struct FedAmp {
     double pull = 0;  // lambda/alpha, or prox
     static void fields(auto& m, auto&& f) { f("u", m.u), f("pull", m.pull); }
   };
-  using Up = Weights;
+  using Up = Trained<Weights, &Down::u>;
 
   TrainOptions train;
   std::string mode = "auto", start = "u";
@@ -58,6 +58,8 @@ struct FedAmp {
 
   bool exact(int64_t d) const { return mode == "exact" || (mode == "auto" && d <= 100'000); }
   Status check(const Setup& setup) const {
+    // Distances and shares while an evaluation asks everybody, and the shares as an exhibit.
+    TESSERA_RETURN_IF_ERROR(check_pairs("fedamp", setup, 3));
     if (train.optimizer != "sgd") return ok();
     const bool given = exact(setup.model.layout().numel()) && alpha > 0;
     return check_pull({.method = "fedamp",
@@ -72,9 +74,6 @@ struct FedAmp {
     if (me.w) require_form(blank(setup.model), *me.w);
     return ok();
   }
-
-  /// Distances and shares while an evaluation asks everybody, and the shares as an exhibit.
-  double server_bytes(const Setup& setup) const { return pairs_bytes(setup, 3); }
 
   Server init_server(const Setup& setup) const { return {PerClient<Weights>(blank(setup.model))}; }
   Client init_client(const Local&) const { return {}; }
@@ -152,7 +151,8 @@ MethodInfo fedamp() {
                                         .peers = Shown::kMixed,
                                         .sent = "mixtures with it",
                                         .kept = true},
-                           .headline = View::kPost});
+                           .headline = View::kPost,
+                           .beyond_sgd = ""});
 }
 
 }  // namespace tessera

@@ -63,10 +63,4 @@ Tensor among_all(const Tensor& matrix, std::span<const ClientId> ids, int64_t n)
       .index_put_({places.unsqueeze(1), places.unsqueeze(0)}, matrix);
 }
 
-double pairs_bytes(const Setup& setup, int64_t matrices) {
-  const auto n = static_cast<double>(setup.clients);
-  return n * model_bytes(setup.model) +
-         static_cast<double>(matrices) * static_cast<double>(sizeof(double)) * n * n;
-}
-
 }  // namespace tessera

@@ -43,7 +43,4 @@ std::vector<T> numbers(const Tensor& row) {
 /// A matrix among some clients [m, m] as one among all [n, n]: NaN for the others.
 Tensor among_all(const Tensor& matrix, std::span<const ClientId> ids, int64_t n);
 
-/// Everybody's latest model, and `matrices` float64 matrices among all of them.
-double pairs_bytes(const Setup& setup, int64_t matrices);
-
 }  // namespace tessera
