@@ -47,6 +47,19 @@ ServerMemory server_memory(const AnyMethod& method, const Setup& setup, double a
   const double each = out.bytes / static_cast<double>(std::max<int64_t>(setup.clients, 1));
   constexpr double kMost = 1e9;
   out.most = static_cast<int64_t>(each > 0 ? std::min(available / each, kMost) : kMost);
+  // A method that compares clients may refuse fewer.
+  auto other = setup;
+  const auto takes = [&](int64_t clients) {
+    other.clients = clients;
+    return method.check(other).ok();
+  };
+  if (out.most <= setup.clients || takes(out.most)) return out;
+  int64_t enough = setup.clients;
+  while (out.most - enough > 1) {
+    const int64_t middle = std::midpoint(enough, out.most);
+    (takes(middle) ? enough : out.most) = middle;
+  }
+  out.most = enough;
   return out;
 }
 
