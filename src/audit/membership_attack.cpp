@@ -7,7 +7,7 @@
 #include "base/clock.hpp"
 #include "base/key.hpp"
 #include "guard/answers.hpp"
-#include "guard/votes.hpp"
+#include "guard/vote/votes.hpp"
 
 namespace tessera {
 namespace {

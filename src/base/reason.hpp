@@ -23,10 +23,10 @@ enum class Reason {
   kUnsummed,   // lost in a step of the secure sum
   kFailed      // the client says that it failed
 };
-inline constexpr std::array kReasons{Reason::kOther,    Reason::kLate,     Reason::kReplayed,
-                                     Reason::kForeign,  Reason::kDamaged,  Reason::kTooLarge,
-                                     Reason::kMisfit,   Reason::kNotFinite, Reason::kTooMuch,
-                                     Reason::kRefused,  Reason::kUnsummed, Reason::kFailed};
+inline constexpr std::array kReasons{Reason::kOther,   Reason::kLate,      Reason::kReplayed,
+                                     Reason::kForeign, Reason::kDamaged,   Reason::kTooLarge,
+                                     Reason::kMisfit,  Reason::kNotFinite, Reason::kTooMuch,
+                                     Reason::kRefused, Reason::kUnsummed,  Reason::kFailed};
 
 /// One word, for programs: "late", "not_finite"; the same in metrics, history and logs.
 const char* name_of(Reason reason);

@@ -7,7 +7,7 @@
 #include "cli/commands.hpp"
 #include "cli/estimate.hpp"
 #include "cli/output.hpp"
-#include "guard/votes.hpp"
+#include "guard/vote/votes.hpp"
 #include "run/exposed.hpp"
 #include "run/privacy_spent.hpp"
 #include "run/simulation.hpp"

@@ -7,7 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/memory.hpp"
-#include "run/hidden_sum.hpp"
+#include "guard/secure_aggregation/hidden_sum.hpp"
 #include "run/simulation.hpp"
 
 namespace tessera {

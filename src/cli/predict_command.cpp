@@ -9,7 +9,7 @@
 #include "cli/find_model.hpp"
 #include "cli/output.hpp"
 #include "data/inputs.hpp"
-#include "guard/votes.hpp"
+#include "guard/vote/votes.hpp"
 
 namespace tessera {
 namespace {

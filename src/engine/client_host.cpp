@@ -15,6 +15,8 @@
 namespace tessera {
 namespace {
 
+SumAsk sum_ask(const Task& task) { return {task.client, task.round, task.attempt, task.down}; }
+
 bool same_bytes(const Tensor& a, const Tensor& b) {
   if (a.is_same(b)) return true;
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
@@ -197,8 +199,8 @@ Reply ClientHost::train(const Task& task, const HostedClient& client) {
 Status ClientHost::seal(const Task& task, AnyStep& step) {
   const auto key = derive(session_.seed(), Purpose::kGuard, task.round, task.client);
   if (session_.guard().hides()) {
-    TESSERA_ASSIGN(step.upload,
-                   held_.hold(task, std::move(step.upload), std::exchange(step.loss, 0), key));
+    TESSERA_ASSIGN(step.upload, held_.hold(sum_ask(task), std::move(step.upload),
+                                           std::exchange(step.loss, 0), key));
     return ok();
   }
   auto state = store_.get(task.client).value_or(TensorDict{});
@@ -274,7 +276,7 @@ Reply ClientHost::evaluate(const Task& task, const HostedClient& client) {
 Reply ClientHost::guard(const Task& task) {
   Reply out;
   const double start = thread_cpu_seconds();
-  auto answer = held_.answer(task);
+  auto answer = held_.answer(sum_ask(task));
   out.status = answer.status();
   if (answer.ok()) out.up = *std::move(answer);
   out.cpu_seconds = thread_cpu_seconds() - start;
@@ -283,7 +285,7 @@ Reply ClientHost::guard(const Task& task) {
 
 Reply ClientHost::settle(const Task& task) {
   Reply out;
-  held_.drop(task);
+  held_.drop(sum_ask(task));
   const auto changed = store_.settle(task.client, task.round, task.attempt, task.accepted);
   if (!changed.ok())
     out.status = changed.status();

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "engine/client_store.hpp"
-#include "engine/held_uploads.hpp"
 #include "engine/session.hpp"
 #include "engine/task.hpp"
 #include "engine/voters.hpp"
+#include "guard/secure_aggregation/held_uploads.hpp"
 
 namespace tessera {
 

@@ -28,7 +28,8 @@ enum class TaskKind {
   kJoin,      // the same by a newcomer; its attempt counts the exchanges, and 1 begins anew
   kEvaluate,  // both views of the client's model on its own data; changes no state
   kSettle,    // keep the state that waits, or forget it; may be repeated
-  kGuard      // a step of a guard that has some of its own in a round (engine/held_uploads.hpp)
+  kGuard      // a step of a guard that has some of its own in a round
+              // (guard/secure_aggregation/held_uploads.hpp)
 };
 const char* name_of(TaskKind kind);
 

@@ -11,7 +11,7 @@
 
 #include "base/key.hpp"
 #include "base/text.hpp"
-#include "guard/votes.hpp"
+#include "guard/vote/votes.hpp"
 #include "io/bytes.hpp"
 
 namespace tessera {

@@ -2,9 +2,9 @@
 // but for votes never another class.
 //
 // The class that is said is the same with and without them, so accuracy is, too; where models vote
-// (guard/votes.hpp), it is the one that was voted for. They act in the order of AnswerGuards::each.
-// The same question gets the same answer: who asks twice learns nothing more, so noise cannot be
-// averaged away.
+// (guard/vote/votes.hpp), it is the one that was voted for. They act in the order of
+// AnswerGuards::each. The same question gets the same answer: who asks twice learns nothing more,
+// so noise cannot be averaged away.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -10,7 +10,7 @@
 #include "base/key.hpp"
 #include "guard/coding.hpp"
 #include "guard/frame.hpp"
-#include "guard/upload_words.hpp"
+#include "guard/secure_aggregation/upload_words.hpp"
 #include "io/tensor/tensor_codec.hpp"
 #include "privacy/draws.hpp"
 

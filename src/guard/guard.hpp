@@ -82,7 +82,8 @@ class Guard {
   double most_norm() const { return options_.reject ? options_.reject->times : 0; }
 
   /// Whether single uploads stay with their clients, and the server gets the sum of a round alone:
-  /// then nothing is sealed or opened, but protect()ed and summed (guard/upload_words.hpp).
+  /// then nothing is sealed or opened, but protect()ed and summed
+  /// (guard/secure_aggregation/upload_words.hpp).
   bool hides() const { return options_.secure.has_value(); }
   /// Whether clients tell no training loss: it would say of the samples what the noise of training
   /// hides, or of the client what its own noise hides from the server. It is NaN then.

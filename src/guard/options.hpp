@@ -132,8 +132,8 @@ struct DpGuard {
   bool operator==(const DpGuard&) const = default;
 };
 
-/// Uploads reach the server only as their sum (privacy/secure_sum.hpp): for methods whose server
-/// needs no more. Numbers travel as fixed point, so that masks can hide them.
+/// Uploads reach the server only as their sum (guard/secure_aggregation/sum/secure_sum.hpp): for
+/// methods whose server needs no more. Numbers travel as fixed point, so that masks can hide them.
 struct SecureAggregationGuard {
   double range = 65536;
   int64_t bits = 24;
@@ -173,7 +173,7 @@ struct ZstdGuard {
   bool operator==(const ZstdGuard&) const = default;
 };
 
-/// Models of disjoint parts of a client's data vote (guard/votes.hpp).
+/// Models of disjoint parts of a client's data vote (guard/vote/votes.hpp).
 struct VoteAnswers {
   int64_t parts = 5;
   std::string noise = "none";

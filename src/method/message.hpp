@@ -29,16 +29,16 @@
 namespace tessera {
 
 // Each holds a `value` and is as good as it where it is read: the meaning is for others.
-#define TESSERA_HOLDS_A_VALUE(Name, Held)                                          \
-  using Wrapped = Held;                                                            \
-  Held value{};                                                                    \
-  Name() = default;                                                                \
-  template <class From_>                                                           \
-  requires(std::is_convertible_v<From_, Held> &&                                   \
-           !std::is_same_v<std::remove_cvref_t<From_>, Name>)                      \
-  Name(From_&& of) : value(std::forward<From_>(of)) {} /* NOLINT: it is that */    \
-  operator const Held&() const { return value; }       /* NOLINT */                \
-  const Held* operator->() const { return &value; }                                \
+#define TESSERA_HOLDS_A_VALUE(Name, Held)                                      \
+  using Wrapped = Held;                                                        \
+  Held value{};                                                                \
+  Name() = default;                                                            \
+  template <class From_>                                                       \
+  requires(std::is_convertible_v<From_, Held> &&                               \
+           !std::is_same_v<std::remove_cvref_t<From_>, Name>) Name(From_&& of) \
+      : value(std::forward<From_>(of)) {}        /* NOLINT: it is that */      \
+  operator const Held&() const { return value; } /* NOLINT */                  \
+  const Held* operator->() const { return &value; }                            \
   Held* operator->() { return &value; }
 
 /// `From` are members of the download that training may have begun with; none: all of it.

@@ -1,7 +1,8 @@
 // SCAFFOLD (Karimireddy et al., "SCAFFOLD: Stochastic Controlled Averaging for Federated Learning",
 // ICML 2020, Algorithm 1): local steps y ← y − η (g(y) − c_i + c) go where everybody's gradients
-// point; after K of them c_i ← c_i − c + (x − y) / (K η) (option II). The server adds the changes of
-// all c_i, over N, to c. Clients count equally, as in the paper; running statistics are averaged.
+// point; after K of them c_i ← c_i − c + (x − y) / (K η) (option II). The server adds the changes
+// of all c_i, over N, to c. Clients count equally, as in the paper; running statistics are
+// averaged.
 
 #include <ATen/ATen.h>
 

@@ -21,7 +21,8 @@ std::vector<ClientId> evaluated_clients(uint64_t seed, int64_t clients, int64_t 
 /// Whether a chosen client is lost in a round.
 bool is_dropped(uint64_t seed, int64_t round, ClientId client, double drop_rate);
 /// At which of a round's moments a lost client is lost: 0 before it uploads, and where uploads are
-/// summed in steps of their own (run/hidden_sum.hpp) 1 to 4 in one of these. Those are drawn, too.
+/// summed in steps of their own (guard/secure_aggregation/hidden_sum.hpp) 1 to 4 in one of these.
+/// Those are drawn, too.
 int64_t dropped_at(uint64_t seed, int64_t round, ClientId client);
 /// How many times slower than the others a client computes.
 double slowdown_of(uint64_t seed, ClientId client, const FederationOptions& options);

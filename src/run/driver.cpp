@@ -274,6 +274,26 @@ Result<RoundReport> Driver::play(int64_t round) {
   return report;
 }
 
+void Driver::ask_of_sum(std::vector<SumAsk> asks, int64_t most,
+                        const std::function<void(SumAnswer)>& take) const {
+  auto until = limits();
+  until.most_upload = most;
+  engine_.run(
+      [&](const Post& post) {
+        for (auto& ask : asks)
+          post({.client = ask.client,
+                .kind = TaskKind::kGuard,
+                .round = ask.round,
+                .attempt = ask.attempt,
+                .down = std::move(ask.down)});
+      },
+      until,
+      [&](Reply reply) {
+        take({reply.client, reply.status, std::move(reply.up), reply.cpu_seconds, reply.wire_down,
+              reply.wire_up});
+      });
+}
+
 Status Driver::judged(const TensorDict& up, const Setup& setup) const {
   try {
     return because(Reason::kRefused, session_.method().accept(*state_, up, setup));

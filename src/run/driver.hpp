@@ -9,6 +9,7 @@
 
 #include "engine/engine.hpp"
 #include "engine/session.hpp"
+#include "guard/secure_aggregation/hidden_sum.hpp"
 #include "run/chance.hpp"
 #include "run/experiment.hpp"
 #include "run/reports.hpp"
@@ -77,6 +78,9 @@ class Driver {
   /// Whether chance takes a client before it uploads, or in a later step.
   bool is_lost(int64_t round, ClientId client, int64_t moment = 0) const;
   Limits limits(int64_t enough = 0) const;
+  /// Carries a step of a secure sum.
+  void ask_of_sum(std::vector<SumAsk> asks, int64_t most,
+                  const std::function<void(SumAnswer)>& take) const;
   /// What the method's own judge says of an upload; one that throws has said no.
   Status judged(const TensorDict& up, const Setup& setup) const;
   /// Tells clients what became of their uploads.

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
-#include "guard/upload_words.hpp"
+#include "guard/secure_aggregation/upload_words.hpp"
 #include "tensor/quantile.hpp"
 
 namespace tessera {
@@ -147,25 +147,27 @@ int64_t Driver::Intake::take_exponent(Reply& reply) {
 
 void Driver::Intake::sum_held(int64_t round, int64_t attempt) {
   if (!interrupted.ok()) return;
-  hidden_ =
-      sum_hidden({.session = driver_.session_,
-                  .engine = driver_.engine_,
-                  .round = round,
-                  .attempt = attempt,
-                  .expected = check_.expected(),
-                  .exponents = exponents_,
-                  .limits = [this] { return driver_.limits(); },
-                  .lost =
-                      [this, round](ClientId client, SumStage stage) {
-                        return driver_.is_lost(round, client, 1 + static_cast<int64_t>(stage));
-                      },
-                  .clock =
-                      [this](ClientId client, int64_t bytes, double cpu_seconds) {
-                        return seconds(client, bytes, cpu_seconds) + 2 * driver_.options_.latency;
-                      }});
+  hidden_ = sum_hidden(
+      {.guard = driver_.session_.guard(),
+       .seed = driver_.session_.seed(),
+       .round = round,
+       .attempt = attempt,
+       .expected = check_.expected(),
+       .exponents = exponents_,
+       .ask = [this](auto asks, int64_t most,
+                     const auto& take) { driver_.ask_of_sum(std::move(asks), most, take); },
+       .lost =
+           [this, round](ClientId client, SumStage stage) {
+             return driver_.is_lost(round, client, 1 + static_cast<int64_t>(stage));
+           },
+       .clock =
+           [this](ClientId client, int64_t bytes, double cpu_seconds) {
+             return seconds(client, bytes, cpu_seconds) + 2 * driver_.options_.latency;
+           }});
   interrupted = hidden_->interrupted;
   at_fault_ = hidden_->at_fault || !problems.empty();
-  problems.insert(problems.end(), hidden_->problems.begin(), hidden_->problems.end());
+  for (const auto& [client, reason] : hidden_->problems)
+    problems.push_back({Problem::Kind::kUpload, client, reason, Reason::kUnsummed});
   bytes_down += hidden_->bytes_down, bytes_up += hidden_->bytes_up;
   wire_down += hidden_->wire_down, wire_up += hidden_->wire_up;
   slowest += hidden_->sim_seconds;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "engine/upload_check.hpp"
+#include "guard/secure_aggregation/hidden_sum.hpp"
 #include "run/driver.hpp"
-#include "run/hidden_sum.hpp"
 #include "tensor/trie_sum.hpp"
 
 namespace tessera {

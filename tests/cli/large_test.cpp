@@ -71,7 +71,8 @@ TEST_F(Large, CheckSaysWhatAServerOfPairsNeeds) {
   const auto never = tessera({"check", path("large.toml"), "--set", "data.clients=5000000"});
   EXPECT_EQ(never.code, 2);
   EXPECT_EQ(error_lines(never), 1) << never.err;
-  EXPECT_THAT(never.err, AllOf(HasSubstr("the server compares every two clients"), HasSubstr("use fewer clients")));
+  EXPECT_THAT(never.err, AllOf(HasSubstr("the server compares every two clients"),
+                               HasSubstr("use fewer clients")));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 set(flags -std=c++20 -fsyntax-only)
+list(REMOVE_ITEM INCLUDES "" /usr/include)  # as -isystem it would hide the C library's own headers
 foreach(folder ${INCLUDES})
   list(APPEND flags -isystem ${folder})
 endforeach()

@@ -74,13 +74,14 @@ class Digests : public ::testing::Test {
         "name = \"digest\"\nseed = 3\nrounds = {}\n"
         "[data]\nset = \"npz\"\npartition = \"natural\"\ndata_dir = \"{}\"\nnewcomers = {}\n"
         "[model]\nname = \"{}\"\n"
-        "[train]\nbatch = 8\nlr = 0.1\nmomentum = 0.5\n"
+        "[train]\nbatch = 8\nlr = 0.1\nmomentum = {}\n"
         "[federation]\neval_every = 3\nparticipation = {}\n"
         "[run]\nkernels = \"portable\"\n"
         "[method]\nname = \"{}\"\n{}{}",
         rows ? 6 : 3, rows ? rows_->path() : pictures_->path(),
         rows && c.guard == "none" && c.method != "lgfedavg" ? 1 : 0, model,
-        rows && c.guard == "none" ? 0.75 : 1.0, c.method, few(c.method), guard);
+        c.method == "scaffold" ? 0.0 : 0.5, rows && c.guard == "none" ? 0.75 : 1.0, c.method,
+        few(c.method), guard);
   }
   /// Options without which a run of a few seconds would be none.
   static std::string few(const std::string& method) {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "expect.hpp"
-#include "privacy/secure_sum.hpp"
+#include "guard/secure_aggregation/sum/secure_sum.hpp"
 
 namespace {
 

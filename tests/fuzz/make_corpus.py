@@ -490,7 +490,7 @@ def make_chunk():
 
 
 def make_secure_sum():
-    """The messages of src/privacy/sum_messages.hpp, from their description."""
+    """The messages of src/guard/secure_aggregation/sum/sum_messages.hpp, from their description."""
     session = bytes(range(16))
 
     def message(kind, *fields, version=1):

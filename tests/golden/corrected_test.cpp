@@ -90,8 +90,7 @@ TEST(FedDyn, RoundsByHand) {
       Pair w = g;
       for (int step = 0; step < 3; ++step) {
         const auto s = slope_at(w, kSamples[i]);
-        for (size_t j = 0; j < 2; ++j)
-          w[j] -= 0.1 * (s[j] - slope[i][j] + kAlpha * (w[j] - g[j]));
+        for (size_t j = 0; j < 2; ++j) w[j] -= 0.1 * (s[j] - slope[i][j] + kAlpha * (w[j] - g[j]));
       }
       for (size_t j = 0; j < 2; ++j) slope[i][j] -= kAlpha * (w[j] - g[j]), sum[j] += w[j];
     }
@@ -184,8 +183,7 @@ TEST(Ifca, EverybodyTrainsTheModelThatFits) {
   options.train.epochs = 1, options.train.batch = 100;
   Federation data;
   data.sample_shape = {1}, data.classes = 2;
-  data.clients = {napkin_client({1}, {0}), napkin_client({1}, {1}),
-                  napkin_client({2, 2}, {0, 0})};
+  data.clients = {napkin_client({1}, {0}), napkin_client({1}, {1}), napkin_client({2, 2}, {0, 0})};
   Toy toy(std::move(data), std::make_shared<NapkinModel>(), options);
   auto server = toy.server();
   server["models.0.w"] = at::tensor({2.0F, -2.0F});

@@ -8,13 +8,13 @@
 #include <cmath>
 #include <set>
 
-#include "engine/held_uploads.hpp"
-#include "guard/upload_words.hpp"
+#include "guard/secure_aggregation/held_uploads.hpp"
+#include "guard/secure_aggregation/hidden_sum.hpp"
+#include "guard/secure_aggregation/sum/sum_messages.hpp"
+#include "guard/secure_aggregation/upload_words.hpp"
 #include "io/testing.hpp"
-#include "privacy/sum_messages.hpp"
 #include "privacy/testing.hpp"
 #include "run/guard_sections.hpp"
-#include "run/hidden_sum.hpp"
 #include "support/engines.hpp"
 #include "support/toy.hpp"
 

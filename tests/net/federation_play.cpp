@@ -107,7 +107,7 @@ std::vector<std::string> FederationPlay::serve_words(const std::vector<std::stri
       "serve",     path("e.toml"), "--listen",   address_,
       "--state",   path("state"),  "--identity", identities_ + "/id-server",
       "--log-json"};
-  words.insert(words.end(), plugin_.begin(), plugin_.end());
+  words.insert(words.begin(), plugin_.begin(), plugin_.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -124,7 +124,7 @@ std::vector<std::string> FederationPlay::join_words(const std::string& name,
                                  "--state",
                                  path("state-" + name),
                                  "--log-json"};
-  words.insert(words.end(), plugin_.begin(), plugin_.end());
+  words.insert(words.begin(), plugin_.begin(), plugin_.end());
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }

@@ -205,6 +205,8 @@ def ifca(run, options):
     for t, taken in rounds_of(run):
         chosen = {}
         for i, batches in taken.items():
+            for _ in models:
+                batches.read_all(run.clients[i].size)
             losses = [run.network.loss(w, run.clients[i].all()) for w in models]
             best = max if options.get("choice") == "the worst" else min
             k = losses.index(best(losses))
