@@ -39,8 +39,8 @@ std::vector<std::string> pictures(const std::string& model) {
   return out;
 }
 
-// Uploads of fedavg, fedper, ditto and fedbn are summed where the clients are; those of the others
-// travel. Newcomers of fedacs take part in exchanges.
+// Uploads of fedavg, fedper, ditto, scaffold and fedbn are summed where the clients are; those of
+// the others travel. Newcomers of fedacs take part in exchanges.
 INSTANTIATE_TEST_SUITE_P(
     Methods, SameDigest,
     ::testing::Values(
@@ -48,7 +48,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"fedper", 3, Ranks::read_alone()}, Case{"fedacs", 2, {"--set", "data.newcomers=1"}},
         Case{"fedham", 3}, Case{"fedmetaper-maml", 2}, Case{"pfedht", 2, pictures("vit-s28")},
         Case{"ditto", 3, {"--set", "guard.compress.to=topk", "--set", "guard.zstd.level=3"}},
-        Case{"fedavg", 4, {"--set", "guard.secure-aggregation.bits=24"}},
+        Case{"fedavg", 4, {"--set", "guard.secure-aggregation.bits=24"}}, Case{"scaffold", 3},
+        Case{"ifca", 2}, Case{"scaffold", 2, {"--set", "guard.secure-aggregation.bits=24"}},
         Case{"fedbn", 2, pictures("lenet16-bn")},
         Case{"mosaic", 3, {"--set", "rounds=8", "--set", "data.newcomers=1"}}),
     [](const auto& which) {

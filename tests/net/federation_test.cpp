@@ -49,8 +49,8 @@ TEST_P(SameNumbers, AsTheSimulator) {
 }
 INSTANTIATE_TEST_SUITE_P(Methods, SameNumbers,
                          ::testing::Values("fedavg", "fedper", "fedacs", "fedham",
-                                           "fedmetaper-maml", "pfedht", "ditto", "fedbn",
-                                           "mosaic"));
+                                           "fedmetaper-maml", "pfedht", "ditto", "fedbn", "mosaic",
+                                           "scaffold", "ifca"));
 
 /// The same with a newcomer, which never trains: FedMeta-Per lets it choose among heads, FedACS
 /// exchanges a message with it first.
