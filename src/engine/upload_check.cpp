@@ -42,6 +42,13 @@ Status fault_in(const Reply& reply, const AnyMethod& method, const TensorDict& e
   }
   if (const auto unfit = unfit_numbers(reply.up); !unfit.empty())
     return because(Reason::kNotFinite, fail(Error::kInvalid, "{}", unfit));
+  // A sum holds once what all share.
+  if (method.sum_will_do())
+    for (const auto& [name, tensor] : reply.up)
+      if (const auto* part = method.parts()->find(name);
+          part && part->adds == Adds::kShared && !at::equal(tensor, expected.at(name)))
+        return because(Reason::kMisfit, fail(Error::kInvalid, "'{}' is not what all have in common",
+                                             printable(name)));
   return ok();
 }
 

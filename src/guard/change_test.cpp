@@ -111,6 +111,30 @@ TEST(DpGuard, FixesTheDenominatorAndAddsNoiseOnce) {
   EXPECT_TRUE(at::allclose(sum / 3, mean.at("value.w"), 1e-4, 1e-4));
 }
 
+// A client moves a mean by bound / most and a total by the bound: each has noise of its own size,
+// and a total is not divided.
+TEST(DpGuard, ATotalHasTheNoiseOfASum) {
+  MessageParts parts;
+  parts.add("mean", {.meaning = Meaning::kTrained,
+                     .adds = Adds::kMean,
+                     .weight = "n",
+                     .before = Before::kChange});
+  parts.add("total",
+            {.meaning = Meaning::kTrained, .adds = Adds::kTotal, .before = Before::kChange});
+  const Guard guard(dp_of(10, 2), {.parts = std::make_shared<const MessageParts>(parts),
+                                   .sums = true,
+                                   .clients = 8,
+                                   .rate = 0.5});
+  const int64_t n = 40000;
+  TensorDict sum{{"mean", at::full({n}, 8.0F)}, {"total", at::full({n}, 24.0F)}};
+  guard.finish({&sum}, {}, 3, 5);
+  // Three of four: 8 · 3/4 with noise of 2 · 10 / 4; and 24 with noise of 2 · 10.
+  EXPECT_NEAR(sum.at("mean").mean().item<double>(), 6, 4 * 5 / 200.0);
+  EXPECT_NEAR(sum.at("mean").std().item<double>(), 5, 0.1);
+  EXPECT_NEAR(sum.at("total").mean().item<double>(), 24, 4 * 20 / 200.0);
+  EXPECT_NEAR(sum.at("total").std().item<double>(), 20, 0.4);
+}
+
 TEST(DpGuard, MakesEverybodyCountTheSameAndTheServerChecksIt) {
   const Guard guard(dp_of(1, 1), {.parts = fedavg_parts(), .sums = true, .clients = 4, .rate = 1});
   TensorDict memory;

@@ -317,15 +317,24 @@ void Guard::perturb(TensorDict& up, const std::vector<Moved>& trained, uint64_t 
 void Guard::finish(std::vector<TensorDict*> uploads, const TensorDict& references, int64_t count,
                    uint64_t key) const {
   if (!dp() || noise_of_clients() || uploads.empty()) return;
-  // The denominator is fixed, so that one client more or less moves the result by a bound / most.
-  const double most = run_.rate * static_cast<double>(run_.clients);
-  for (auto* up : uploads) scale(*up, moved(*up, references), static_cast<double>(count) / most);
+  // The denominator of means is fixed, so that one client more or less moves them by a bound /
+  // most; totals it moves by a bound.
+  const double most = divided_by(count);
+  const auto parted = [&](const TensorDict& up, bool totals) {
+    auto out = moved(up, references);
+    std::erase_if(out, [&](const Moved& one) {
+      return (run_.parts->find(one.name)->adds == Adds::kTotal) != totals;
+    });
+    return out;
+  };
+  for (auto* up : uploads) scale(*up, parted(*up, false), static_cast<double>(count) / most);
   if (hides()) return;  // the clients have added theirs
   // The method will divide by how many uploads there are.
-  const double deviation =
-      options_.dp->sigma * bound() / most * static_cast<double>(uploads.size());
+  const double deviation = options_.dp->sigma * bound();
   auto& first = *uploads.front();
-  add_noise(first, moved(first, references), noise(deviation, key));
+  add_noise(first, parted(first, false),
+            noise(deviation / most * static_cast<double>(uploads.size()), key));
+  add_noise(first, parted(first, true), noise(deviation, derive(key, 1)));
 }
 
 Status Guard::check_memory(const TensorDict& memory) const {

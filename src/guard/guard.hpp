@@ -130,6 +130,12 @@ class Guard {
   void finish(std::vector<TensorDict*> uploads, const TensorDict& references, int64_t count,
               uint64_t key) const;
 
+  /// What the mean of so many uploads was divided by.
+  double divided_by(int64_t uploads) const {
+    return dp() && !noise_of_clients() ? run_.rate * static_cast<double>(run_.clients)
+                                       : static_cast<double>(uploads);
+  }
+
   /// Whether uploads of this form can be guarded: kInvalid in one sentence, `method` is its name.
   Status check(const TensorDict& expected, const TensorDict& down, const std::string& method) const;
 

@@ -30,6 +30,7 @@ using ServerStatePtr = std::unique_ptr<ServerState>;
 struct Gathered {
   std::vector<ClientId> clients;    // whose they are, ascending
   std::vector<TensorDict> uploads;  // one a client; where the sum will do only that
+  double count = 0;                 // what a mean was divided by; 0: how many clients there are
 };
 
 /// Thread-safe: const calls on different clients may run at the same time. Throws what the method
@@ -207,8 +208,10 @@ class Erased final : public AnyMethod {
     if (gathered.uploads.empty()) return next;
     if constexpr (TakesSum<M>) {
       if (sum_will_do()) {
+        const double count =
+            gathered.count > 0 ? gathered.count : static_cast<double>(gathered.clients.size());
         const Sum<Up> sum{unpack<Up>(std::move(gathered.uploads.front())),
-                          std::move(gathered.clients)};
+                          std::move(gathered.clients), count};
         next->value = method_.aggregate(std::move(next->value), sum, setup);
         return next;
       }

@@ -56,8 +56,7 @@ struct FedDyn : FedAvg {
   }
   Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
     const Weights& mean = sum->value;
-    const double share =
-        static_cast<double>(sum.clients.size()) / static_cast<double>(setup.clients);
+    const double share = sum.count / static_cast<double>(setup.clients);
     const auto h = server.h - alpha * share * (mean.w - server.g.w);
     return {{{mean.w - h / alpha, mean.b}}, h};
   }

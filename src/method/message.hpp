@@ -95,6 +95,9 @@ template <class Up>
 struct Sum {
   Up value;
   std::vector<ClientId> clients;  // whose uploads it holds, ascending; never empty
+  /// How many uploads a mean is over: as many as there are; with guard 'dp' the number that it
+  /// divides by instead, because how many there are would tell of each.
+  double count = 0;
   const Up* operator->() const { return &value; }
 };
 

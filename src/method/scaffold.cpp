@@ -62,7 +62,6 @@ struct Scaffold {
   Server aggregate(Server server, const Sum<Up>& sum, const Setup& setup) const {
     const Weights& mean = sum->model.value;
     const Tensor& change = sum->control.value;
-    // lerp is exact at its ends: a full step lands on the mean.
     return {{at::lerp(server.g.w, mean.w, server_lr), mean.b},
             server.c + change / static_cast<double>(setup.clients)};
   }

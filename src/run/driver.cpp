@@ -163,6 +163,15 @@ Status Driver::settle(const std::vector<ClientId>& asked, const std::vector<Clie
 }
 
 Result<RoundReport> Driver::play(int64_t round) {
+  try {
+    return play_round(round);
+  } catch (const std::exception& error) {  // of an engine: nobody knows what became of the round
+    return fail(Error::kInternal, "method {}, round {}, server: {}", session_.info().name, round,
+                first_line(error.what()));
+  }
+}
+
+Result<RoundReport> Driver::play_round(int64_t round) {
   RoundReport report{.round = round};
   const double start = wall_seconds();
   const double cpu_start = thread_cpu_seconds();
@@ -179,9 +188,9 @@ Result<RoundReport> Driver::play(int64_t round) {
   report.cohort = std::ssize(asks);
   report.dropped = std::ssize(asks) - std::ssize(asked);
   // A server half that throws costs the round, never the run; clients go back to where they were.
-  const auto failed = [&](const std::exception& error, const std::vector<ClientId>& in_it) {
+  const auto failed = [&](const std::string& error, const std::vector<ClientId>& in_it) {
     report.failure = fmt::format("method {}, server: {}", session_.info().name,
-                                 printable(first_line(error.what()), kMostReason));
+                                 printable(first_line(error), kMostReason));
     report.counted = false;
     for (const ClientId id : in_it)
       report.problems.push_back({Problem::Kind::kServer, id, report.failure});
@@ -192,12 +201,13 @@ Result<RoundReport> Driver::play(int64_t round) {
   try {
     taken.emplace(*this, here, asked);
   } catch (const std::exception& error) {
-    TESSERA_RETURN_IF_ERROR(failed(error, {}));
+    TESSERA_RETURN_IF_ERROR(failed(error.what(), {}));
     return report;
   }
   auto& intake = *taken;
   DownloadFrames frames(session_.guard().zstd());
   double before = 0, cpu_before = 0;  // when the first client was asked
+  std::optional<std::string> thrown;  // by broadcast()
   const auto send = [&](const Post& post) {
     session_.method().broadcast(*state_, asks, here, [&](const auto& ask, TensorDict down) {
       if (before == 0) before = wall_seconds(), cpu_before = thread_cpu_seconds();
@@ -224,9 +234,24 @@ Result<RoundReport> Driver::play(int64_t round) {
   until.sum = intake.order();
   until.most_upload = intake.most_upload();
   try {
-    engine_.run(send, until, [&](Reply reply) { intake.take(std::move(reply)); });
-  } catch (const std::exception& error) {
-    TESSERA_RETURN_IF_ERROR(failed(error, {}));
+    engine_.run(
+        [&](const Post& post) {
+          bool posting = false;  // what an engine throws is no fault of the method
+          try {
+            send([&](Task task) {
+              posting = true;
+              post(std::move(task));
+              posting = false;
+            });
+          } catch (const std::exception& error) {
+            if (!posting) thrown = error.what();
+            throw;
+          }
+        },
+        until, [&](Reply reply) { intake.take(std::move(reply)); });
+  } catch (const std::exception&) {
+    if (!thrown) throw;
+    TESSERA_RETURN_IF_ERROR(failed(*thrown, {}));
     return report;
   }
   intake.close(round, attempt);
@@ -258,12 +283,13 @@ Result<RoundReport> Driver::play(int64_t round) {
   for (auto& upload : gathered.uploads) bodies.push_back(&upload);
   session_.guard().finish(bodies, intake.reference(), std::ssize(accepted),
                           derive(session_.seed(), Purpose::kGuard, round, session_.everybody()));
+  gathered.count = session_.guard().divided_by(std::ssize(accepted));
   report.counted = std::ssize(accepted) >= options_.min_replies && !gathered.uploads.empty();
   if (!report.counted) accepted.clear();
   try {
     if (report.counted) state_ = session_.method().aggregate(*state_, std::move(gathered), here);
   } catch (const std::exception& error) {
-    TESSERA_RETURN_IF_ERROR(failed(error, accepted));
+    TESSERA_RETURN_IF_ERROR(failed(error.what(), accepted));
     return report;
   }
   TESSERA_RETURN_IF_ERROR(settle(asked, accepted, round, attempt));

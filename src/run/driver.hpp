@@ -86,6 +86,7 @@ class Driver {
   /// Tells clients what became of their uploads.
   Status settle(const std::vector<ClientId>& asked, const std::vector<ClientId>& accepted,
                 int64_t round, int64_t attempt);
+  Result<RoundReport> play_round(int64_t round);
   Result<EvalReport> evaluate_after(int64_t round);
   /// The exchanges that the method asks newcomers for; what the server has learned of each.
   Result<std::vector<std::optional<TensorDict>>> meet_newcomers(const Setup& setup,

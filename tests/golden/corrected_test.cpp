@@ -127,6 +127,23 @@ TEST(FedDyn, AbsentClientsCountInTheDenominator) {
   expect_close(toy.server().at("g.w"), g);
 }
 
+// Behind 'dp' the mean is over a fixed number, and so is h: who was there does not show.
+TEST(FedDyn, CountsByTheDenominatorOfItsGuard) {
+  auto options = with("feddyn", {{"alpha", 0.5}});
+  auto toy = quadratic_toy({{kSampleA}, {kSampleA}, {kSampleA}}, options);
+  const auto server = toy.typed(toy.server());
+  const TensorDict mean{{"value.w", at::tensor({1.0F, 1.0F})},
+                        {"value.b", at::empty({0})},
+                        {"weight", at::scalar_tensor(2.0, at::kDouble)}};
+  const auto plain = toy.method->aggregate(*server, {{0, 1}, {mean}}, toy.setup());
+  const auto fixed = toy.method->aggregate(*server, {{0, 1}, {mean}, 1.5}, toy.setup());
+  for (const auto& [state, count] : {std::pair{&plain, 2.0}, {&fixed, 1.5}}) {
+    const double h = -0.5 * count / 3 * (1 - kFirst[0]);
+    EXPECT_NEAR((*state)->tensors().at("h")[0].item<double>(), h, 1e-6);
+    EXPECT_NEAR((*state)->tensors().at("g.w")[0].item<double>(), 1 - h / 0.5, 1e-6);
+  }
+}
+
 TEST(FedOpt, EveryRuleByHand) {
   for (const std::string rule : {"adam", "yogi", "adagrad", "momentum"}) {
     auto options = with("fedopt", {{"eta", 0.2}, {"beta1", 0.8}, {"beta2", 0.9}, {"tau", 0.05}});
