@@ -2,9 +2,9 @@
 //
 // The table digests.tsv holds the `history_digest` of each method on rows and on pictures, and
 // behind guards where they go. Bits depend on the processor's kernels, so ctest asks for the plain
-// ones (CMakeLists.txt), and a probe of the arithmetic that is left says whether the table's
-// machine computed as this one does; where it did not, nothing can be compared and the test is
-// skipped. `TESSERA_WRITE_DIGESTS=FILE` writes the table of this program.
+// ones (CMakeLists.txt), and a probe of processor and arithmetic says whether the table's machine
+// computed as this one does. Where it did not, nothing can be compared and the test is skipped:
+// `TESSERA_WRITE_DIGESTS=FILE` writes the table of a program, before a change and after it.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 
@@ -121,7 +121,7 @@ class Digests : public ::testing::Test {
   int number_ = 0;
 };
 
-/// What is left of the processor in the arithmetic: products, sums and functions.
+/// Which processor it is, and what is left of it in the arithmetic: products, sums and functions.
 std::string probe() {
   auto x = at::empty({64, 96}), y = at::empty({96, 48});
   Rng rng(5);
@@ -139,7 +139,8 @@ std::string probe() {
   Digest digest;
   digest.add(std::string_view(reinterpret_cast<const char*>(all.data_ptr<float>()),
                               static_cast<size_t>(all.numel()) * sizeof(float)));
-  return digest.add(fmt::format("{:a}", sum)).hex().substr(0, 16);
+  digest.add(fmt::format("{:a} {} {}", sum, this_processor().name, blas_name()));
+  return digest.hex().substr(0, 16);
 }
 
 /// Lines "key<tab>value"; empty if there is no such file.
