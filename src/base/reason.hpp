@@ -33,7 +33,7 @@ const char* name_of(Reason reason);
 /// The reason of such a name; kOther for any other word.
 Reason reason_named(const std::string& name);
 
-/// The same error with its reason. Fine stays fine.
+/// Gives the error its reason, and leaves a status that is fine as it is.
 Status because(Reason reason, Status status);
 /// kOther for a status that was given none.
 Reason reason_of(const Status& status);

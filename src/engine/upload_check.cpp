@@ -73,7 +73,7 @@ int64_t UploadCheck::open(Reply& reply, const TensorDict& references) const {
   reply.up = opened.up.ok() ? *std::move(opened.up) : TensorDict{};
   reply.status = fault_in(reply, session_.method(), expected_);
   // It would be the round's; a method that tells none says NaN only where the guard hides it.
-  // Of a method that uploads nothing the loss is no part of anything that counts: the evaluation
+  // The loss of a method that uploads nothing is no part of anything that counts: the evaluation
   // says that training diverged.
   if (reply.status.ok() && !std::isfinite(reply.loss) && !expected_.empty() &&
       !session_.guard().hides_loss())

@@ -25,7 +25,7 @@ class UploadCheck {
   UploadCheck(const Session& session, TensorDict expected)
       : session_(session), expected_(session.guard().form(std::move(expected))) {}
 
-  /// What uploads look like behind the run's guards.
+  /// Uploads must look like this behind the run's guards.
   const TensorDict& expected() const { return expected_; }
   /// For sums of them.
   Addends addends() const { return {expected_, session_.method().parts()}; }

@@ -20,8 +20,8 @@ struct Moved {
   std::string name;
   Tensor from;  // of the download; undefined: the tensor itself is the change
 };
-/// Of several things that a tensor may have begun as: the first, whatever the numbers are, so that
-/// the choice tells nothing of them; or the nearest.
+/// Which of several things that a tensor may have begun as is taken: the first, so that the choice
+/// tells nothing of the numbers, or the nearest.
 enum class StartBy { kFirst, kNearest };
 /// The trained tensors of an upload, each relative to what the client was sent of it.
 std::vector<Moved> trained_in(const TensorDict& up, const TensorDict& down,

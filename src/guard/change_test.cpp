@@ -139,6 +139,7 @@ TEST(DpGuard, MakesEverybodyCountTheSameAndTheServerChecksIt) {
   const Guard guard(dp_of(1, 1), {.parts = fedavg_parts(), .sums = true, .clients = 4, .rate = 1});
   TensorDict memory;
   auto up = fedavg_upload();
+  up["value.b"] = at::empty({0});
   const auto expected = up;
   const auto sealed = *guard.seal(up, kSent, 1, memory);
   EXPECT_EQ(sealed.at("weight").item<double>(), 1);
@@ -174,6 +175,19 @@ TEST(DpGuard, LeavesOutWhatMayBeAndRefusesWhatMayNot) {
   EXPECT_EQ(message(other.check(more, down, "m")),
             "guard 'dp' does not go with m: its upload 'cluster' is a statistic of a client's "
             "samples, which no bound holds for; remove it, or choose another method");
+}
+
+// A server that lets running statistics pass gets nothing: the client looks for itself.
+TEST(DpGuard, NothingBareLeavesAClientWhateverTheServerChecked) {
+  const Guard guard(dp_of(1, 1), {.parts = fedavg_parts(), .clients = 4});
+  TensorDict memory;
+  EXPECT_THROW(guard.seal(fedavg_upload(), kSent, 1, memory).IgnoreError(), std::runtime_error);
+  EXPECT_THROW(guard.protect(fedavg_upload(), kSent, 1), std::runtime_error);
+  auto up = fedavg_upload();
+  up["value.b"] = at::empty({0});
+  EXPECT_TRUE(guard.seal(up, kSent, 1, memory).ok());
+  up.emplace("age", at::scalar_tensor(41.0, at::kDouble));
+  EXPECT_THROW(guard.protect(up, kSent, 1), std::runtime_error) << "no part of any upload";
 }
 
 TEST(DpGuard, WhereTheServerSeesSingleUploadsEachHasItsNoise) {

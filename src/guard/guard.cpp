@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <numbers>
+#include <stdexcept>
 
 #include "base/key.hpp"
 #include "guard/coding.hpp"
@@ -208,6 +209,10 @@ TensorDict Guard::form(TensorDict expected) const {
 
 TensorDict Guard::protect(TensorDict up, const TensorDict& down, uint64_t key) const {
   up = form(std::move(up));
+  // The server checks this before the first round; a client does not take its word for it.
+  if (dp())
+    if (const auto covered = check_covered(up, "this method"); !covered.ok())
+      throw std::runtime_error(message(covered));
   restrain(up, down);
   if (!options_.clip && !options_.dp && !options_.perturb && !options_.prune) return up;
   const auto trained = moved(up, down);

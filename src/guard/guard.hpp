@@ -130,7 +130,7 @@ class Guard {
   void finish(std::vector<TensorDict*> uploads, const TensorDict& references, int64_t count,
               uint64_t key) const;
 
-  /// What the mean of so many uploads was divided by.
+  /// Gives the number by which the mean of so many uploads was divided.
   double divided_by(int64_t uploads) const {
     return dp() && !noise_of_clients() ? run_.rate * static_cast<double>(run_.clients)
                                        : static_cast<double>(uploads);
@@ -159,7 +159,7 @@ class Guard {
   Status check_covered(const TensorDict& expected, const std::string& method) const;
   /// How far an upload's trained tensors are from what the client was sent.
   std::vector<Moved> moved(const TensorDict& up, const TensorDict& down) const;
-  /// What a tensor may have begun as, of what is there; the same list at both ends.
+  /// Lists what a tensor may have begun as and is there; both ends get the same list.
   std::vector<Tensor> starts(const std::string& name, const Tensor& tensor,
                              const TensorDict& down) const;
   /// Whether the tensor becomes smaller; the same answer at both ends.
@@ -180,7 +180,7 @@ class Guard {
 /// The first part that a guard which promises something can neither treat nor leave out; empty:
 /// there is none. Running statistics are a matter of the network.
 std::string first_uncovered(const MessageParts& parts);
-/// What is said of it, after "guard 'dp' does not go with ".
+/// Says so of that part, as the end of "guard 'dp' does not go with ".
 std::string uncovered(const std::string& method, const std::string& part);
 
 /// A client's memory lives in its state, under names that begin with "guard/". Taking it leaves the

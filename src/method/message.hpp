@@ -123,13 +123,6 @@ template <class T>
 inline constexpr bool kBare = std::is_arithmetic_v<T> || std::is_same_v<T, Tensor> ||
                               std::is_same_v<T, Weights> || std::is_same_v<T, Weight>;
 
-template <class T>
-struct ClassOfMember;
-template <class C, class M>
-struct ClassOfMember<M C::*> {
-  using type = C;
-};
-
 /// Adds to `out` the name of a member wherever a struct of its class lies in a Down.
 template <class T, class C, class M>
 void find_member(T& value, const std::string& name, M C::*member, std::vector<std::string>& out) {
@@ -146,7 +139,7 @@ void find_member(T& value, const std::string& name, M C::*member, std::vector<st
   }
 }
 
-/// Walks over an upload's types; M is only asked for its Down.
+/// Walks over an upload's types. What training began with is looked for in Down.
 template <class Down>
 class PartWalk {
  public:

@@ -44,8 +44,7 @@ class MessageParts {
 
   /// By the name that a tensor has in an upload; null for one that the method does not know.
   const MessagePart* find(const std::string& name) const;
-  /// Whether every part can be added to those of others, and which is the first that cannot.
-  bool can_be_added() const { return each().empty(); }
+  /// The first part that cannot be added to those of others; empty: all can.
   std::string each() const;
   auto begin() const { return parts_.begin(); }
   auto end() const { return parts_.end(); }

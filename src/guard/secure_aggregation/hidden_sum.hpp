@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// What comes back from a client that was asked.
+/// A client that was asked answers with this.
 struct SumAnswer {
   ClientId client = 0;
   Status status;
